@@ -1,0 +1,31 @@
+# make demo: install, then learn from "not this class" labels on scikit-learn's digits.
+# make test: install, then all that decides: ruff, mypy, pytest with doctests and the README's examples.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-cuda bench clean
+
+demo: .venv/installed
+	$(BIN)/naysayer demo
+
+test: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+# On a machine with an NVIDIA GPU: what the fused kernels and captured steps compute, against their plain twins.
+test-cuda:
+	PYTHONPATH=src $(PYTHON) -m pytest -o norecursedirs= tests/cuda
+
+bench: .venv/installed
+	$(BIN)/python benchmarks/throughput.py
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info src/*.egg-info

@@ -1,0 +1,68 @@
+"""Files that are whole or not there: written beside their place, then moved into it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside `path`; what was written there takes its place at once, or not at all."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from None
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file whole."""
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf8")
+
+
+def write_tensors(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """Write tensors and a JSON-able description as one safetensors file."""
+    content = save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}, {"naysayer": json.dumps(about)})
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what :func:`write_tensors` wrote; a file that is cut short or is something else is refused."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no file at {path}")
+    try:
+        with safe_open(path, framework="pt") as opened:
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            about = json.loads((opened.metadata() or {})["naysayer"])
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise ValueError(f"{path} is not a whole file of naysayer's: {error}") from None
+    return {name: torch.as_tensor(tensor) for name, tensor in tensors.items()}, about

@@ -1,0 +1,70 @@
+"""Networks that take a leading axis of runs: linear and multilayer perceptron.
+
+Their parameters may be stacked, (M, ...) for M runs, and so may their input; every product is then one batched
+matrix product. Any other ``nn.Module`` trains too, through ``torch.func.vmap``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class StackedLinear(nn.Module):
+    """An affine map x W + b with W of shape (..., in, out), initialised as ``nn.Linear`` is."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_inputs, n_outputs))
+        self.bias = nn.Parameter(torch.empty(n_outputs))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = self.weight.shape[0] ** -0.5
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.matmul(x, self.weight).add_(self.bias.unsqueeze(-2))
+
+
+class MLP(nn.Module):
+    """A multilayer perceptron with ReLU; no hidden layer makes it the paper's linear model.
+
+    Parameters
+    ----------
+    n_inputs : D; inputs of any shape (..., B, ...) with D values an example are flattened by the engine.
+    n_classes : K
+    hidden : widths of the hidden layers.
+
+    Examples
+    --------
+    >>> MLP(784, 10, hidden=(500,))(torch.zeros(2, 784)).shape
+    torch.Size([2, 10])
+    """
+
+    stacks = True  # the engine may hand it stacked parameters directly
+
+    def __init__(self, n_inputs: int, n_classes: int, hidden: Sequence[int] = (500,)) -> None:
+        super().__init__()
+        widths = [n_inputs, *hidden, n_classes]
+        self.layers = nn.ModuleList(StackedLinear(a, b) for a, b in itertools.pairwise(widths))
+
+    def forward(self, x: Tensor) -> Tensor:
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = layer(x).relu_()
+        return last(x)  # type: ignore[no-any-return]
+
+
+def linear(n_inputs: int, n_classes: int) -> MLP:
+    """The paper's linear-in-input model with a bias."""
+    return MLP(n_inputs, n_classes, hidden=())
+
+
+def mlp(n_inputs: int, n_classes: int, hidden: Sequence[int] = (500,)) -> MLP:
+    """The paper's MLP, d-500-K."""
+    return MLP(n_inputs, n_classes, hidden)

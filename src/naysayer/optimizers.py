@@ -1,0 +1,128 @@
+"""Adam, AdamW and SGD for C stacked runs, each run with its own learning rate and weight decay.
+
+One rule for all: parameters are (C, ...), learning rates (C,), and weight decay falls on weights (two dimensions or
+more in one run's network), never on biases. The update is done in one pass where a fused kernel exists: Triton's on
+CUDA, torch's own on a CPU when the runs are stepped one at a time; plain torch operations define what both compute.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from naysayer import kernels
+
+OPTIMIZERS = ("adam", "adamw", "sgd")
+
+
+class StackedOptimizer:
+    """The state of one optimiser over a stack of runs.
+
+    Parameters
+    ----------
+    kind : "adam", "adamw" or "sgd".
+    parameters : tensors (C, ...).
+    lr, weight_decay : (C,) tensors on their device.
+    momentum : for SGD; Adam's β₁.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        parameters: list[Tensor],
+        lr: Tensor,
+        weight_decay: Tensor,
+        momentum: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+    ) -> None:
+        self.kind = kind
+        self.parameters = parameters
+        self.lr, self.momentum, self.beta2, self.epsilon = lr, momentum, beta2, epsilon
+        self.decays = [weight_decay if p.dim() > 2 else torch.zeros_like(weight_decay) for p in parameters]
+        self.mean = [torch.zeros_like(p) for p in parameters]
+        self.square = [torch.zeros_like(p) for p in parameters] if kind != "sgd" else []
+        self.time = torch.zeros((), dtype=torch.float32, device=lr.device)
+
+    def state(self) -> dict[str, Tensor]:
+        """All that a checkpoint must hold, by name."""
+        out = {f"mean.{i}": t for i, t in enumerate(self.mean)} | {f"square.{i}": t for i, t in enumerate(self.square)}
+        return out | {"time": self.time}
+
+    @torch.no_grad()
+    def step(self, gradients: tuple[Tensor, ...], scale: Tensor) -> None:
+        """Update the parameters in place, each run by its learning rate times its `scale` (C,)."""
+        self.time += 1
+        lr = self.lr * scale
+        if kernels.usable(lr):
+            self._step_cuda(gradients, lr)
+        elif lr.device.type == "cpu" and len(lr) == 1:
+            self._step_fused(gradients, lr)
+        else:
+            self._step_plain(gradients, lr)
+
+    def _step_plain(self, gradients: tuple[Tensor, ...], lr: Tensor) -> None:
+        for i, (p, g) in enumerate(zip(self.parameters, gradients, strict=True)):
+            shape = (-1,) + (1,) * (p.dim() - 1)
+            rate, decay = lr.view(shape), self.decays[i].view(shape)
+            if self.kind == "adamw":
+                p.mul_(1 - rate * decay)
+            else:
+                g = g + decay * p
+            if self.kind == "sgd":
+                p.sub_(rate * self.mean[i].mul_(self.momentum).add_(g))
+                continue
+            mean, square = self.mean[i], self.square[i]
+            mean.lerp_(g, 1 - self.momentum)
+            square.mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
+            root = (square / (1 - self.beta2**self.time)).sqrt_().add_(self.epsilon)
+            p.sub_(mean.div(root).mul_(rate / (1 - self.momentum**self.time)))
+
+    def _step_cuda(self, gradients: tuple[Tensor, ...], lr: Tensor) -> None:
+        for i, (p, g) in enumerate(zip(self.parameters, gradients, strict=True)):
+            if self.kind == "sgd":
+                kernels.sgd(p, g, self.mean[i], lr, self.decays[i], self.time, self.momentum)
+            else:
+                betas = (self.momentum, self.beta2)
+                decoupled = self.kind == "adamw"
+                kernels.adam(
+                    p, g, self.mean[i], self.square[i], lr, self.decays[i], self.time, betas, self.epsilon, decoupled
+                )
+
+    def _step_fused(self, gradients: tuple[Tensor, ...], lr: Tensor) -> None:
+        """One run on a CPU: torch's fused step, which passes over the memory once; once for each weight decay."""
+        for decay in {float(d) for d in self.decays}:
+            chosen = [i for i, d in enumerate(self.decays) if float(d) == decay]
+            parameters = [self.parameters[i] for i in chosen]
+            grads = [gradients[i] for i in chosen]
+            mean = [self.mean[i] for i in chosen]
+            if self.kind == "sgd":
+                torch._fused_sgd_(
+                    parameters,
+                    grads,
+                    mean,  # type: ignore[arg-type]
+                    weight_decay=decay,
+                    momentum=self.momentum,
+                    lr=float(lr),
+                    dampening=0.0,
+                    nesterov=False,
+                    maximize=False,
+                    is_first_step=False,
+                )
+                continue
+            step = torch._fused_adamw_ if self.kind == "adamw" else torch._fused_adam_
+            step(
+                parameters,
+                grads,
+                mean,
+                [self.square[i] for i in chosen],
+                [],
+                [self.time] * len(chosen),
+                lr=float(lr),
+                beta1=self.momentum,
+                beta2=self.beta2,
+                weight_decay=decay,
+                eps=self.epsilon,
+                amsgrad=False,
+                maximize=False,
+            )
