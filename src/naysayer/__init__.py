@@ -1,14 +1,19 @@
 """naysayer: classifiers from labels that only say what an example is not."""
 
-from naysayer import losses, networks, objectives, transition
+from naysayer import losses, metrics, networks, objectives, transition
+from naysayer.estimators import ComplementaryClassifier
 from naysayer.labels import complement, ruled_out
+from naysayer.reduction import ReductionClassifier
 from naysayer.risk import unbiased_weights
 from naysayer.training import Population
 
 __all__ = [
+    "ComplementaryClassifier",
     "Population",
+    "ReductionClassifier",
     "complement",
     "losses",
+    "metrics",
     "networks",
     "objectives",
     "ruled_out",

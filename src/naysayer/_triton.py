@@ -54,14 +54,14 @@ def gather_images(images, rows, out, width, BLOCK: tl.constexpr):
 
 @triton.jit
 def adam(
-    parameter, gradient, mean, square, lr, decay, time, size, beta1, beta2, epsilon,
+    parameter, gradient, mean, square, lr, scale, decay, time, size, beta1, beta2, epsilon,
     DECOUPLED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
     offset = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offset < size
     at = run * size + offset
-    rate = tl.load(lr + run)
+    rate = tl.load(lr + run) * tl.load(scale + run)
     shrink = tl.load(decay + run)
     t = tl.load(time)
     p = tl.load(parameter + at, inside)
@@ -82,7 +82,7 @@ def adam(
 
 
 @triton.jit
-def sgd(parameter, gradient, velocity, lr, decay, time, size, momentum, BLOCK: tl.constexpr):
+def sgd(parameter, gradient, velocity, lr, scale, decay, size, momentum, BLOCK: tl.constexpr):
     run = tl.program_id(1).to(tl.int64)
     offset = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offset < size
@@ -91,4 +91,4 @@ def sgd(parameter, gradient, velocity, lr, decay, time, size, momentum, BLOCK: t
     g = tl.load(gradient + at, inside) + tl.load(decay + run) * p
     v = momentum * tl.load(velocity + at, inside) + g
     tl.store(velocity + at, v, inside)
-    tl.store(parameter + at, p - tl.load(lr + run) * v, inside)
+    tl.store(parameter + at, p - tl.load(lr + run) * tl.load(scale + run) * v, inside)

@@ -98,7 +98,7 @@ def check_transition(transition: Any, n_classes: int | None = None) -> NDArray[n
         q = np.asarray(transition, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("`transition` must be a (K, K) matrix of numbers") from None
-    if q.ndim != 2 or q.shape[0] != q.shape[1]:
+    if q.ndim != 2 or q.shape[0] != q.shape[1] or q.size == 0:
         raise ValueError(f"`transition` must be a square (K, K) matrix; got shape {q.shape}")
     if n_classes is not None and len(q) != n_classes:
         raise ValueError(f"`transition` must be ({n_classes}, {n_classes}), one row a class; got {q.shape}")

@@ -105,39 +105,29 @@ def adam(
     mean: Tensor,
     square: Tensor,
     lr: Tensor,
+    scale: Tensor,
     decay: Tensor,
     time: Tensor,
     betas: tuple[float, float],
     epsilon: float,
     decoupled: bool,
 ) -> None:
-    """One Adam or AdamW step of C stacked runs, in place; lr and decay are (C,), time is the step's number."""
+    """One Adam or AdamW step of C stacked runs, in place; lr, scale and decay are (C,), time is the step's number."""
     size = parameter[0].numel()
     grid = (-(-size // 1024), parameter.shape[0])
     _triton().adam[grid](
-        parameter,
-        gradient.contiguous(),
-        mean,
-        square,
-        lr,
-        decay,
-        time,
-        size,
-        *betas,
-        epsilon,
-        decoupled,
-        1024,
-        num_warps=4,
-    )
+        parameter, gradient.contiguous(), mean, square, lr, scale, decay, time, size, *betas, epsilon, decoupled,
+        1024, num_warps=4,
+    )  # fmt: skip
 
 
 def sgd(
-    parameter: Tensor, gradient: Tensor, velocity: Tensor, lr: Tensor, decay: Tensor, time: Tensor, momentum: float
+    parameter: Tensor, gradient: Tensor, velocity: Tensor, lr: Tensor, scale: Tensor, decay: Tensor, momentum: float
 ) -> None:
     """One step of SGD with momentum of C stacked runs, in place."""
     size = parameter[0].numel()
     grid = (-(-size // 1024), parameter.shape[0])
-    _triton().sgd[grid](parameter, gradient.contiguous(), velocity, lr, decay, time, size, momentum, 1024, num_warps=4)
+    _triton().sgd[grid](parameter, gradient.contiguous(), velocity, lr, scale, decay, size, momentum, 1024, num_warps=4)
 
 
 def _power_of_two(n: int) -> int:

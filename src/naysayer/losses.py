@@ -142,7 +142,7 @@ def get_loss(loss: str | Loss) -> Loss:
     """
     if callable(loss):
         return loss
-    if loss in LOSSES:
+    if isinstance(loss, str) and loss in LOSSES:
         return LOSSES[loss]
     for make in (one_vs_all, pairwise):
         if isinstance(loss, str) and loss.startswith(make.__name__ + "(") and loss.endswith(")"):
@@ -155,7 +155,7 @@ def get_binary(binary: str | BinaryLoss) -> BinaryLoss:
     """Find a binary loss by name."""
     if callable(binary):
         return binary
-    if binary not in BINARY_LOSSES:
+    if not isinstance(binary, str) or binary not in BINARY_LOSSES:
         raise ValueError(f"`binary` must be a callable or one of {', '.join(BINARY_LOSSES)}; got {binary!r}")
     return BINARY_LOSSES[binary]
 

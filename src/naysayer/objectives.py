@@ -250,10 +250,8 @@ class Forward(Objective):
     def _set_losses(self, log_p: Tensor, ruled_out: Tensor) -> Tensor:
         """Losses of a ruled-out matrix, (..., B); rows that say nothing get a finite value and no weight later."""
         size = ruled_out.sum(dim=-1).to(log_p.dtype)
-        n_others = float(self.n_classes - 1)
-        log_sets = torch.lgamma(log_p.new_tensor(n_others + 1)) - (
-            torch.lgamma(size + 1) + torch.lgamma(n_others - size + 1)
-        )
+        n_others = self.n_classes - 1
+        log_sets = math.lgamma(n_others + 1) - torch.lgamma(size + 1) - torch.lgamma(n_others - size + 1)
         inside = log_sets - torch.logsumexp(log_p.masked_fill(ruled_out, -math.inf), dim=-1)
         if self.log_transition is None:
             return inside

@@ -53,13 +53,12 @@ class StackedOptimizer:
     def step(self, gradients: tuple[Tensor, ...], scale: Tensor) -> None:
         """Update the parameters in place, each run by its learning rate times its `scale` (C,)."""
         self.time += 1
-        lr = self.lr * scale
-        if kernels.usable(lr):
-            self._step_cuda(gradients, lr)
-        elif lr.device.type == "cpu" and len(lr) == 1:
-            self._step_fused(gradients, lr)
+        if kernels.usable(self.lr):
+            self._step_cuda(gradients, scale)
+        elif self.lr.device.type == "cpu" and len(self.lr) == 1:
+            self._step_fused(gradients, self.lr * scale)
         else:
-            self._step_plain(gradients, lr)
+            self._step_plain(gradients, self.lr * scale)
 
     def _step_plain(self, gradients: tuple[Tensor, ...], lr: Tensor) -> None:
         for i, (p, g) in enumerate(zip(self.parameters, gradients, strict=True)):
@@ -78,16 +77,14 @@ class StackedOptimizer:
             root = (square / (1 - self.beta2**self.time)).sqrt_().add_(self.epsilon)
             p.sub_(mean.div(root).mul_(rate / (1 - self.momentum**self.time)))
 
-    def _step_cuda(self, gradients: tuple[Tensor, ...], lr: Tensor) -> None:
+    def _step_cuda(self, gradients: tuple[Tensor, ...], scale: Tensor) -> None:
+        betas, decoupled = (self.momentum, self.beta2), self.kind == "adamw"
         for i, (p, g) in enumerate(zip(self.parameters, gradients, strict=True)):
+            rates = (self.lr, scale, self.decays[i])
             if self.kind == "sgd":
-                kernels.sgd(p, g, self.mean[i], lr, self.decays[i], self.time, self.momentum)
+                kernels.sgd(p, g, self.mean[i], *rates, self.momentum)
             else:
-                betas = (self.momentum, self.beta2)
-                decoupled = self.kind == "adamw"
-                kernels.adam(
-                    p, g, self.mean[i], self.square[i], lr, self.decays[i], self.time, betas, self.epsilon, decoupled
-                )
+                kernels.adam(p, g, self.mean[i], self.square[i], *rates, self.time, betas, self.epsilon, decoupled)
 
     def _step_fused(self, gradients: tuple[Tensor, ...], lr: Tensor) -> None:
         """One run on a CPU: torch's fused step, which passes over the memory once; once for each weight decay."""

@@ -155,7 +155,7 @@ def batch_weights(y_bar: Tensor, prior: Tensor, alpha: Tensor | float, inverse: 
     n = singles.sum(dim=-2, keepdim=True)
     scale = torch.where(n > 0, prior.unsqueeze(-2) / n.clamp(min=1e-12), 0.0)
     n_ordinary = ordinary.sum(dim=(-2, -1), keepdim=True).clamp(min=1.0)
-    alpha = torch.as_tensor(alpha, dtype=singles.dtype, device=singles.device)[..., None]
+    alpha = alpha.unsqueeze(-1) if isinstance(alpha, Tensor) else alpha
     return alpha * spread(singles * scale, inverse) + (1.0 - alpha) * ordinary / n_ordinary
 
 
@@ -169,7 +169,6 @@ def kind_weights(y_bar: Tensor, alpha: Tensor | float | None) -> Tensor:
     if alpha is None:
         return informative / informative.sum(dim=-1, keepdim=True).clamp(min=1.0)
     complementary = informative - ordinary
-    alpha = torch.as_tensor(alpha, dtype=ordinary.dtype, device=ordinary.device)
     return alpha * complementary / complementary.sum(dim=-1, keepdim=True).clamp(min=1.0) + (
         1.0 - alpha
     ) * ordinary / ordinary.sum(dim=-1, keepdim=True).clamp(min=1.0)

@@ -25,20 +25,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
-from naysayer import kernels, risk
-from naysayer.checks import check_labels
 from naysayer.files import read_tensors, write_tensors
-from naysayer.losses import cross_entropy
 from naysayer.objectives import Objective
-from naysayer.optimizers import OPTIMIZERS, StackedOptimizer
+from naysayer.optimizers import OPTIMIZERS
 from naysayer.progress import Bar
+from naysayer.stack import EVALUATE, Data, Stack, as_inputs, forward, to_float
 
 CRITERIA = ("accuracy", "risk", "objective")
 CHECKPOINT_SECONDS = 30.0
 _STACK_ON_CPU = 1 << 17  # parameters in a chunk of runs on a CPU: more would leave the cache
-_EVALUATE = 1 << 24  # logits, or inputs, formed at once in an evaluation
 
 Schedule = Callable[[int], float]
 
@@ -64,24 +60,6 @@ def step_schedule(every: int = 30, factor: float = 0.5) -> Schedule:
 def cosine_schedule(max_epochs: int) -> Schedule:
     """Let the learning rate fall to zero along half a cosine."""
     return lambda epoch: 0.5 * (1.0 + math.cos(math.pi * epoch / max_epochs))
-
-
-def shuffle(seeds: Tensor, epoch: int, n: int) -> Tensor:
-    """Give each run its own order of n rows for this epoch: (C,) → (C, n).
-
-    Rows are sorted by a hash of (seed, epoch, row), the same on every device, so no generator has a state to
-    keep and a resumed run goes on as if it had never stopped.
-    """
-    row = torch.arange(n, device=seeds.device)
-    return _hash(_hash(seeds * 0x1F123BB5 + epoch).unsqueeze(-1) + row).argsort(dim=-1)
-
-
-def _hash(z: Tensor) -> Tensor:
-    """The finaliser of splitmix64, on int64 with wrap-around."""
-    z = z * -7046029254386353131
-    z = (z ^ ((z >> 30) & ((1 << 34) - 1))) * -4658895280553007687
-    z = (z ^ ((z >> 27) & ((1 << 37) - 1))) * -7723592293110705685
-    return z ^ ((z >> 31) & ((1 << 33) - 1))
 
 
 class Population:
@@ -150,7 +128,7 @@ class Population:
         self.objective = copy.deepcopy(objective).to(self.device)
         self.n_classes = objective.n_classes
         modules = [self._start(network, seed) for seed in self.seeds]
-        self.module = modules[0].to(self.device)
+        self.module = copy.deepcopy(modules[0]).to(self.device)
         self.parameters = _stack([dict(m.named_parameters()) for m in modules], self.device)
         self.buffers = _stack([dict(m.named_buffers()) for m in modules], self.device)
         self.history: dict[str, np.ndarray[Any, Any]] = {}
@@ -195,6 +173,7 @@ class Population:
         validation_rows: Any = None,
         test: tuple[Any, Any] | None = None,
         select: str = "accuracy",
+        groups: Sequence[int] | None = None,
         patience: int | None = None,
         checkpoint: str | Path | None = None,
         bar: Bar | None = None,
@@ -210,6 +189,8 @@ class Population:
         test : (X, y_true), scored after every epoch and used for nothing else.
         select : by what a run's best epoch is chosen on the validation rows: "accuracy" (unbiased zero-one), "risk"
             (unbiased cross-entropy) or "objective" (the objective's own loss).
+        groups : (M,) names of groups of runs whose validation scores are averaged, so that the best epoch is chosen for
+            all of them together, as in cross-validation; None leaves each run alone.
         patience : stop a run after so many epochs without a better score.
         checkpoint : file to save to every half minute and to go on from if it is there.
         bar : told after each epoch.
@@ -218,10 +199,11 @@ class Population:
             raise ValueError(f"`select` must be one of {', '.join(CRITERIA)}; got {select!r}")
         if not isinstance(max_epochs, (int, np.integer)) or max_epochs < 1:
             raise ValueError(f"`max_epochs` must be a whole number of at least 1; got {max_epochs!r}")
-        data = _Data(X, y_bar, rows, validation_rows, test, self.n_runs, self.n_classes, self.device)
+        members = _members(groups, self.n_runs)
+        data = Data(X, y_bar, rows, validation_rows, test, self.n_runs, self.n_classes, self.device)
         stamp = self._stamp(data, select) if checkpoint is not None else ""
         with _matmul_precision():
-            chunks = [_Chunk(self, data, runs) for runs in self._group(data)]
+            chunks = [self._build(data, runs) for runs in self._group(data)]
             history: dict[str, list[np.ndarray[Any, Any]]] = {}
             stopped = np.zeros(self.n_runs, dtype=bool)
             start = 0
@@ -238,7 +220,7 @@ class Population:
                         break
                     factor = self.schedule(epoch) if self.schedule is not None else 1.0
                     scores = [c.epoch(epoch, factor) for c in chunks if not stopped[c.runs].all()]
-                    self._record(epoch, chunks, scores, history, stopped, select, patience)
+                    self._record(epoch, chunks, scores, history, stopped, select, members, patience)
                     if bar is not None:
                         bar()
                     if checkpoint is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
@@ -255,7 +237,7 @@ class Population:
         self.buffers = _join([c.chosen(c.buffers, c.best_buffers) for c in chunks])
         return self
 
-    def _group(self, data: _Data) -> list[slice]:
+    def _group(self, data: Data) -> list[slice]:
         """Cut the runs into chunks that are stacked: all of them on CUDA, cache-sized ones on a CPU."""
         per_run = sum(p[0].numel() for p in self.parameters.values())
         size = self.n_runs if self.device.type != "cpu" else max(1, min(self.n_runs, _STACK_ON_CPU // max(1, per_run)))
@@ -267,7 +249,14 @@ class Population:
             size = 1
         return [slice(a, min(a + size, self.n_runs)) for a in range(0, self.n_runs, size)]
 
-    def _stacks(self, data: _Data) -> bool:
+    def _build(self, data: Data, runs: slice) -> Stack:
+        return Stack(
+            self.module, self.objective, data, runs, self.parameters, self.buffers,
+            seeds=self.seeds, lr=self.lr, weight_decay=self.weight_decay,
+            optimizer=self.optimizer, momentum=self.momentum, batch_size=self.batch_size,
+        )  # fmt: skip
+
+    def _stacks(self, data: Data) -> bool:
         """Whether the network can train under vmap; one with batch norm, say, cannot."""
         if getattr(self.module, "stacks", False):
             return True
@@ -277,7 +266,7 @@ class Population:
         try:
             with torch.random.fork_rng(devices=[]), torch.no_grad():
                 self.module.train()
-                _forward(self.module, two, held, x)
+                forward(self.module, two, held, x)
         except (RuntimeError, ValueError):
             return False
         return True
@@ -285,11 +274,12 @@ class Population:
     def _record(
         self,
         epoch: int,
-        chunks: list[_Chunk],
+        chunks: list[Stack],
         scores: list[dict[str, Tensor]],
         history: dict[str, list[np.ndarray[Any, Any]]],
         stopped: np.ndarray[Any, Any],
         select: str,
+        members: np.ndarray[Any, Any],
         patience: int | None,
     ) -> None:
         """Take over an epoch's scores, keep the states that are the best yet, and stop the runs that are done."""
@@ -308,7 +298,8 @@ class Population:
             )
         stopped |= broken
         if f"valid_{select}" in values:
-            now = values[f"valid_{select}"] * (1 if select == "accuracy" else -1)
+            scored = values[f"valid_{select}"] * (1 if select == "accuracy" else -1)
+            now = np.where(members @ np.isnan(scored) > 0, -np.inf, members @ np.nan_to_num(scored))
             better = ~stopped & (now > self.best_score)
         else:
             now, better = np.full(self.n_runs, -np.inf), ~stopped
@@ -322,7 +313,7 @@ class Population:
 
     # ---- checkpoints ----------------------------------------------------------------------------------------
 
-    def _stamp(self, data: _Data, select: str) -> str:
+    def _stamp(self, data: Data, select: str) -> str:
         """A digest of all that a checkpoint must agree with to be gone on from."""
         about = {
             "seeds": self.seeds, "lr": self.lr, "weight_decay": self.weight_decay, "optimizer": self.optimizer,
@@ -343,7 +334,7 @@ class Population:
         path: Path,
         stamp: str,
         epoch: int,
-        chunks: list[_Chunk],
+        chunks: list[Stack],
         history: dict[str, list[np.ndarray[Any, Any]]],
         stopped: np.ndarray[Any, Any],
     ) -> None:
@@ -358,7 +349,7 @@ class Population:
         write_tensors(path, tensors, about)
 
     def _resume(
-        self, path: Path, stamp: str, chunks: list[_Chunk]
+        self, path: Path, stamp: str, chunks: list[Stack]
     ) -> tuple[int, dict[str, list[np.ndarray[Any, Any]]], np.ndarray[Any, Any]]:
         tensors, about = read_tensors(path)
         if about.get("stamp") != stamp:
@@ -373,23 +364,13 @@ class Population:
 
     # ---- use ------------------------------------------------------------------------------------------------
 
-    @torch.no_grad()
     def logits(self, X: Any, run: int | None = None) -> Tensor:
         """Give the logits of each run's chosen state, (M, N, K), or of one run, (N, K); on the CPU."""
-        x = as_inputs(X).to(self.device)
-        runs = slice(0, self.n_runs) if run is None else slice(run, run + 1)
-        out = []
-        with _matmul_precision():
-            for m in range(*runs.indices(self.n_runs)):
-                one = {k: v[m : m + 1] for k, v in self.parameters.items()}
-                held = {k: v[m : m + 1] for k, v in self.buffers.items()}
-                self.module.eval()
-                size = max(1, _EVALUATE // max(self.n_classes, x[0].numel() if len(x) else 1))
-                parts = [
-                    _forward(self.module, one, held, _to_float(part).unsqueeze(0))[0].cpu() for part in x.split(size)
-                ]
-                out.append(torch.cat(parts) if parts else torch.empty(0, self.n_classes))
-        return torch.stack(out) if run is None else out[0]
+        runs = slice(None) if run is None else slice(run, run + 1)
+        parameters = {k: v[runs] for k, v in self.parameters.items()}
+        buffers = {k: v[runs] for k, v in self.buffers.items()}
+        out = torch.stack([stacked_logits(self.module, one, held, X) for one, held in _each(parameters, buffers)])
+        return out if run is None else out[0]
 
     def state(self, run: int) -> dict[str, Tensor]:
         """Give one run's chosen state, as ``state_dict`` names it."""
@@ -402,14 +383,37 @@ class Population:
         return module.eval()
 
 
-def as_inputs(X: Any) -> Tensor:
-    """Take inputs as a tensor: uint8 as it is, all else as float32."""
-    x = X if isinstance(X, Tensor) else torch.from_numpy(np.ascontiguousarray(X))
-    return x if x.dtype == torch.uint8 else x.to(torch.float32)
+@torch.no_grad()
+def stacked_logits(module: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], X: Any) -> Tensor:
+    """Logits (N, K) of one run whose state has a run axis of length 1, formed in blocks; on the CPU."""
+    module.eval()
+    x = as_inputs(X)
+    device = next(iter(parameters.values())).device
+    size = max(1, EVALUATE // max(1, x[0].numel() if len(x) else 1))
+    with _matmul_precision():
+        return torch.cat(
+            [
+                forward(module, parameters, buffers, to_float(part.to(device)).unsqueeze(0))[0].cpu()
+                for part in x.split(size)
+            ]
+        )
 
 
-def _to_float(x: Tensor) -> Tensor:
-    return x * (1.0 / 255.0) if x.dtype == torch.uint8 else x
+def _each(
+    parameters: dict[str, Tensor], buffers: dict[str, Tensor]
+) -> Iterator[tuple[dict[str, Tensor], dict[str, Tensor]]]:
+    """The runs of a stacked state one by one, each still with a run axis."""
+    for m in range(len(next(iter(parameters.values())))):
+        yield {k: v[m : m + 1] for k, v in parameters.items()}, {k: v[m : m + 1] for k, v in buffers.items()}
+
+
+def _members(groups: Sequence[int] | None, n_runs: int) -> np.ndarray[Any, Any]:
+    """The matrix (M, M) that averages the runs' scores within their groups."""
+    names = np.arange(n_runs) if groups is None else np.asarray(groups)
+    if names.shape != (n_runs,):
+        raise ValueError(f"`groups` must name one group a run; got shape {names.shape} for {n_runs} runs")
+    same = names[:, None] == names
+    return same / same.sum(axis=1, keepdims=True)
 
 
 def _stack(states: list[dict[str, Any]], device: torch.device) -> dict[str, Tensor]:
@@ -432,297 +436,3 @@ def _matmul_precision() -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def _forward(module: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
-    """Logits (C, B, K) of stacked runs: directly where the module takes stacks, alone for one run, else by vmap."""
-    state = parameters | buffers
-    if getattr(module, "stacks", False):
-        return functional_call(module, state, (x.flatten(2),))  # type: ignore[no-any-return]
-    if len(x) == 1:
-        one = {k: v.squeeze(0) for k, v in state.items()}
-        return functional_call(module, one, (x.squeeze(0),)).unsqueeze(0)  # type: ignore[no-any-return]
-
-    def call(state: dict[str, Tensor], x: Tensor) -> Tensor:
-        return functional_call(module, state, (x,))  # type: ignore[no-any-return]
-
-    return vmap(call, randomness="different")(state, x)
-
-
-class _Data:
-    """The data on the device, and which rows each run trains and validates on."""
-
-    def __init__(
-        self,
-        X: Any,
-        y_bar: Any,
-        rows: Any,
-        validation_rows: Any,
-        test: tuple[Any, Any] | None,
-        n_runs: int,
-        n_classes: int,
-        device: torch.device,
-    ) -> None:
-        self.X = as_inputs(X).to(device).contiguous()
-        y = y_bar if isinstance(y_bar, Tensor) else torch.as_tensor(np.asarray(y_bar))
-        self.per_run = y.dim() == 2 and y.dtype != torch.bool
-        if self.per_run:
-            if y.shape[0] != n_runs:
-                raise ValueError(f"`y_bar` with a row a run must have {n_runs} rows; got shape {tuple(y.shape)}")
-            for row in y:
-                check_labels(row, n_classes)
-            y = y.long()
-        else:
-            y = torch.from_numpy(check_labels(y, n_classes)[0])
-        if y.shape[1 if self.per_run else 0] != len(self.X):
-            raise ValueError(
-                f"`X` and `y_bar` must have as many rows; got {len(self.X)} and {y.shape[1 if self.per_run else 0]}"
-            )
-        self.y = y.to(device)
-        self.rows = self._rows(rows, n_runs, device)
-        if self.rows is not None and self.rows.shape[1] == 0:
-            raise ValueError("`rows` must hold at least one row")
-        self.validation_rows = self._rows(validation_rows, n_runs, device)
-        self.n_rows = len(self.X) if self.rows is None else self.rows.shape[1]
-        self.test = None
-        if test is not None:
-            truth = torch.as_tensor(test[1], dtype=torch.long)
-            self.test = (as_inputs(test[0]).to(device).contiguous(), truth.to(device))
-
-    def _rows(self, rows: Any, n_runs: int, device: torch.device) -> Tensor | None:
-        if rows is None:
-            return None
-        out = torch.as_tensor(np.asarray(rows), dtype=torch.long)
-        return out.expand(n_runs, -1).to(device)
-
-    def tensors(self) -> tuple[Tensor | None, ...]:
-        return self.X, self.y, self.rows, self.validation_rows
-
-    @staticmethod
-    def take(x: Tensor, rows: Tensor) -> Tensor:
-        """x[rows] as floats: (N, ...), (C, B) → (C, B, ...)."""
-        if x.dtype == torch.uint8 and kernels.usable(x):
-            return kernels.gather_images(x.flatten(1), rows).view(*rows.shape, *x.shape[1:])
-        return _to_float(x.index_select(0, rows.flatten())).view(*rows.shape, *x.shape[1:])
-
-    def labels(self, rows: Tensor, runs: slice) -> Tensor:
-        """Labels of rows (..., C, B) for these runs: (..., C, B) or (..., C, B, K)."""
-        if not self.per_run:
-            return self.y[rows]
-        return self.y[runs].expand(*rows.shape[:-2], -1, -1).gather(-1, rows)
-
-
-class _Chunk:
-    """Some runs of a population, stacked, with their optimiser, best states and captured step."""
-
-    def __init__(self, population: Population, data: _Data, runs: slice) -> None:
-        self.data, self.runs = data, runs
-        self.module, self.objective = population.module, population.objective
-        device = population.device
-        self.parameters = {
-            k: v[runs].detach().clone().contiguous().requires_grad_(v.is_floating_point())
-            for k, v in population.parameters.items()
-        }
-        self.buffers = {k: v[runs].detach().clone() for k, v in population.buffers.items()}
-        self.best_parameters: dict[str, Tensor] = {}
-        self.best_buffers: dict[str, Tensor] = {}
-        self.keeps_best = False
-        self.seeds = torch.tensor(population.seeds[runs], device=device)
-        self.base_lr = torch.tensor(population.lr[runs], device=device)
-        self.size = len(self.seeds)
-        self.optimizer = StackedOptimizer(
-            population.optimizer,
-            list(self.parameters.values()),
-            self.base_lr.clone(),
-            torch.tensor(population.weight_decay[runs], device=device),
-            population.momentum,
-        )
-        self.prior, self.alpha = self._shares()
-        self.n_steps = -(-data.n_rows // population.batch_size)
-        self.batch = -(-data.n_rows // self.n_steps)
-        self.loss = torch.zeros(self.size, device=device)
-        self.ones = torch.ones(self.size, device=device)
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.deal: tuple[Tensor, Tensor | None, Tensor | None] | None = None
-        self.counter = torch.zeros(1, dtype=torch.long, device=device)
-
-    def _shares(self) -> tuple[Tensor, Tensor | float]:
-        """π̄ of each run's own training labels, (C, K), and the complementary labels' share, (C, 1)."""
-        data, objective = self.data, self.objective
-        counts = []
-        for m in range(*self.runs.indices(len(self.data.X) + self.runs.stop)):
-            y = data.y[m] if data.per_run else data.y
-            y = y if data.rows is None else y[data.rows[m]]
-            if risk.is_sets(y):
-                counts.append(risk.count_labels(y, objective.n_classes, objective.inverse is not None))
-            else:
-                counts.append(torch.bincount(y, minlength=objective.n_classes + 1))
-            if not data.per_run and data.rows is None:
-                counts *= self.size
-                break
-        prior, alpha = risk.shares(torch.stack(counts).to(torch.get_default_dtype()))
-        if objective.prior is not None:
-            prior = objective.prior.expand_as(prior).contiguous()
-        return prior, alpha if objective.alpha is None else objective.alpha
-
-    # ---- one epoch ------------------------------------------------------------------------------------------
-
-    def epoch(self, epoch: int, factor: float) -> dict[str, Tensor]:
-        """Train one epoch and score it; nothing here waits for the device."""
-        self.module.train()
-        self.optimizer.lr.copy_(self.base_lr * factor)
-        self.loss.zero_()
-        devices = [self.loss.device] if self.loss.is_cuda else []
-        with torch.random.fork_rng(devices=devices):  # for networks with dropout
-            torch.manual_seed(hash((int(self.seeds[0]) if not self.loss.is_cuda else 0, epoch)) & 0x7FFFFFFF)
-            self._deal(epoch)
-            if self.loss.is_cuda:
-                if self.graph is None:
-                    self._capture()
-                assert self.graph is not None
-                self.counter.zero_()
-                for _ in range(self.n_steps):
-                    self.graph.replay()
-            else:
-                assert self.deal is not None
-                order, labels, weights = self.deal
-                for i in range(self.n_steps):
-                    y = labels[i] if labels is not None else self.data.y[order[i]]
-                    self._step(order[i], y, weights[i] if weights is not None else None)
-        return {"loss": self.loss / self.n_steps} | self._scores()
-
-    def _deal(self, epoch: int) -> None:
-        """Shuffle the rows of each run into (steps, C, B), with the labels and their weights where they are small."""
-        data = self.data
-        order = shuffle(self.seeds, epoch, data.n_rows)
-        if data.rows is not None:
-            order = data.rows[self.runs].gather(1, order)
-        spare = self.n_steps * self.batch - data.n_rows
-        order = torch.cat([order, order[:, :spare]], dim=1)
-        order = order.view(self.size, self.n_steps, self.batch).transpose(0, 1).contiguous()
-        labels = weights = None
-        if not risk.is_sets(data.y):
-            labels = data.labels(order, self.runs)
-            weights = risk.example_weights(labels, self.prior)
-        if self.deal is None:
-            self.deal = (order, labels, weights)
-        else:
-            for place, new in zip(self.deal, (order, labels, weights), strict=True):
-                if place is not None and new is not None:
-                    place.copy_(new)  # a captured step reads from here
-
-    def _step(self, rows: Tensor, labels: Tensor, weights: Tensor | None) -> None:
-        """One optimiser step of all runs of the chunk."""
-        x = self.data.take(self.data.X, rows)
-        logits = _forward(self.module, self.parameters, self.buffers, x)
-        value, scale = self.objective.measure(logits, labels, self.prior, self.alpha, weights)
-        gradients = torch.autograd.grad(value, list(self.parameters.values()), self.ones)
-        self.optimizer.step(gradients, scale)
-        self.loss += value.detach()
-
-    def _replayed_step(self) -> None:
-        """The step as it is captured: the batch's number is counted on the device."""
-        assert self.deal is not None
-        order, labels, weights = (None if t is None else t.index_select(0, self.counter)[0] for t in self.deal)
-        assert order is not None
-        self._step(order, labels if labels is not None else self.data.y[order], weights)
-        self.counter += 1
-
-    def _capture(self) -> None:
-        """Capture the step in a CUDA graph. The warm-up steps it needs are undone."""
-        touched = [*self.state().values(), *self.buffers.values(), self.loss]
-        before = [t.detach().clone() for t in touched]
-        self.counter.zero_()
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(2):
-                self._replayed_step()
-                self.counter.zero_()
-        torch.cuda.current_stream().wait_stream(side)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self._replayed_step()
-        with torch.no_grad():
-            for tensor, value in zip(touched, before, strict=True):
-                tensor.copy_(value)
-
-    # ---- scores and states ----------------------------------------------------------------------------------
-
-    @torch.no_grad()
-    def _scores(self) -> dict[str, Tensor]:
-        """Estimates on the validation rows, from their labels alone, and accuracy on the test set."""
-        self.module.eval()
-        out: dict[str, Tensor] = {}
-        data = self.data
-        if data.validation_rows is not None:
-            rows = data.validation_rows[self.runs]
-            sums = torch.zeros(4, self.size, dtype=torch.float64, device=rows.device)
-            for part in rows.split(self._block(data.X), dim=1):
-                logits = _forward(self.module, self.parameters, self.buffers, data.take(data.X, part))
-                sums += self._estimates(logits, data.labels(part, self.runs))
-            accuracy, cross, own = sums[:3] / sums[3].clamp(min=1)
-            out |= {"valid_accuracy": accuracy, "valid_risk": cross, "valid_objective": own}
-        if data.test is not None:
-            images, truth = data.test
-            correct = torch.zeros(self.size, dtype=torch.float64, device=truth.device)
-            everything = torch.arange(len(images), device=truth.device)
-            for part in everything.split(self._block(images)):
-                x = data.take(images, part.unsqueeze(0))
-                x = x.expand(self.size, *x.shape[1:])
-                logits = _forward(self.module, self.parameters, self.buffers, x)
-                correct += (logits.argmax(dim=-1) == truth[part]).sum(dim=-1)
-            out["test_accuracy"] = correct / max(1, len(images))
-        return out
-
-    def _estimates(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Sums over a block of the zero-one weights, the cross-entropy risk, the objective's own loss, and a count."""
-        objective = self.objective
-        n_classes, inverse = objective.n_classes, objective.inverse
-        said = y.any(dim=-1) if risk.is_sets(y) else torch.ones_like(y, dtype=torch.bool)
-        hit = risk.weights_at(y, logits.argmax(dim=-1), n_classes, inverse)
-        cross = (risk.label_weights(y, n_classes, inverse) * cross_entropy(logits)).sum(dim=-1)
-        own = objective.example_losses(logits, y)
-        sums = [torch.where(said, t, 0.0).sum(dim=-1, dtype=torch.float64) for t in (hit, cross, own)]
-        return torch.stack([*sums, said.sum(dim=-1).double()])
-
-    def _block(self, x: Tensor) -> int:
-        """How many rows to evaluate at once."""
-        per_row = self.size * max(self.objective.n_classes, x[0].numel())
-        return max(1, (_EVALUATE if not x.is_cuda else 16 * _EVALUATE) // per_row)
-
-    @torch.no_grad()
-    def keep(self, better: np.ndarray[Any, Any]) -> None:
-        """Take over the state of the runs that are better now than ever before."""
-        if not self.keeps_best:
-            self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
-            self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
-            self.keeps_best = True
-        if not better.any():
-            return
-        chosen = torch.from_numpy(np.flatnonzero(better)).to(self.loss.device)
-        for best, now in ((self.best_parameters, self.parameters), (self.best_buffers, self.buffers)):
-            for name, tensor in now.items():
-                if better.all():
-                    best[name].copy_(tensor)
-                else:
-                    best[name][chosen] = tensor[chosen]
-
-    def chosen(self, now: dict[str, Tensor], best: dict[str, Tensor]) -> dict[str, Tensor]:
-        return best if self.keeps_best else {k: v.detach() for k, v in now.items()}
-
-    def state(self) -> dict[str, Tensor]:
-        """All tensors that training changes, by name; those with an axis have the runs first."""
-        out = {f"now.{k}": v for k, v in (self.parameters | self.buffers).items()}
-        if self.keeps_best:
-            out |= {f"best.{k}": v for k, v in (self.best_parameters | self.best_buffers).items()}
-        return out | {f"optimizer.{k}": v for k, v in self.optimizer.state().items()}
-
-    @torch.no_grad()
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        """Take over the state from a checkpoint of the whole population."""
-        if any(name.startswith("best.") for name in tensors):
-            self.keep(np.zeros(self.size, dtype=bool))
-        for name, tensor in self.state().items():
-            saved = tensors[name]
-            tensor.copy_(saved[self.runs] if saved.dim() else saved)

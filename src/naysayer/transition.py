@@ -26,6 +26,7 @@ def uniform(n_classes: int) -> NDArray[np.float64]:
            [0.5, 0. , 0.5],
            [0.5, 0.5, 0. ]])
     """
+    n_classes = check_n_classes(n_classes)
     return (1.0 - np.eye(n_classes)) / (n_classes - 1)
 
 

@@ -1,0 +1,347 @@
+"""Runs stacked along a first axis: the data they share, one step, one epoch, their scores and best states.
+
+Everything here stays on the device. :mod:`naysayer.training` decides what is stacked, and when to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from naysayer import kernels, risk
+from naysayer.checks import check_labels
+from naysayer.losses import cross_entropy
+from naysayer.objectives import Objective
+from naysayer.optimizers import StackedOptimizer
+
+EVALUATE = 1 << 24  # logits, or inputs, formed at once in an evaluation
+CAPTURED_STEPS = 32  # steps in one CUDA graph: enough that starting one costs nothing beside it
+
+
+def shuffle(seeds: Tensor, epoch: int, n: int) -> Tensor:
+    """Give each run its own order of n rows for this epoch: (C,) → (C, n).
+
+    Rows are sorted by a hash of (seed, epoch, row), the same on every device, so no generator has a state to
+    keep and a resumed run goes on as if it had never stopped.
+    """
+    row = torch.arange(n, device=seeds.device)
+    return _hash(_hash(seeds * 0x1F123BB5 + epoch).unsqueeze(-1) + row).argsort(dim=-1)
+
+
+def _hash(z: Tensor) -> Tensor:
+    """The finaliser of splitmix64, on int64 with wrap-around."""
+    z = z * -7046029254386353131
+    z = (z ^ ((z >> 30) & ((1 << 34) - 1))) * -4658895280553007687
+    z = (z ^ ((z >> 27) & ((1 << 37) - 1))) * -7723592293110705685
+    return z ^ ((z >> 31) & ((1 << 33) - 1))
+
+
+def as_inputs(X: Any) -> Tensor:
+    """Take inputs as a tensor: uint8 as it is, all else as float32."""
+    x = X if isinstance(X, Tensor) else torch.from_numpy(np.ascontiguousarray(X))
+    return x if x.dtype == torch.uint8 else x.to(torch.float32)
+
+
+def to_float(x: Tensor) -> Tensor:
+    return x * (1.0 / 255.0) if x.dtype == torch.uint8 else x
+
+
+def forward(module: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+    """Logits (C, B, K) of stacked runs: directly where the module takes stacks, alone for one run, else by vmap."""
+    state = parameters | buffers
+    if getattr(module, "stacks", False):
+        return functional_call(module, state, (x.flatten(2),))  # type: ignore[no-any-return]
+    if len(x) == 1:
+        one = {k: v.squeeze(0) for k, v in state.items()}
+        return functional_call(module, one, (x.squeeze(0),)).unsqueeze(0)  # type: ignore[no-any-return]
+
+    def call(state: dict[str, Tensor], x: Tensor) -> Tensor:
+        return functional_call(module, state, (x,))  # type: ignore[no-any-return]
+
+    return vmap(call, randomness="different")(state, x)
+
+
+class Data:
+    """The data on the device, and which rows each run trains and validates on."""
+
+    def __init__(
+        self,
+        X: Any,
+        y_bar: Any,
+        rows: Any,
+        validation_rows: Any,
+        test: tuple[Any, Any] | None,
+        n_runs: int,
+        n_classes: int,
+        device: torch.device,
+    ) -> None:
+        self.X = as_inputs(X).to(device).contiguous()
+        y = y_bar if isinstance(y_bar, Tensor) else torch.as_tensor(np.asarray(y_bar))
+        self.per_run = y.dim() == 2 and y.dtype != torch.bool
+        if self.per_run:
+            if y.shape[0] != n_runs:
+                raise ValueError(f"`y_bar` with a row a run must have {n_runs} rows; got shape {tuple(y.shape)}")
+            for row in y:
+                check_labels(row, n_classes)
+            y = y.long()
+        else:
+            y = torch.from_numpy(check_labels(y, n_classes)[0])
+        if y.shape[1 if self.per_run else 0] != len(self.X):
+            raise ValueError(
+                f"`X` and `y_bar` must have as many rows; got {len(self.X)} and {y.shape[1 if self.per_run else 0]}"
+            )
+        self.y = y.to(device)
+        self.rows = self._rows(rows, n_runs, device)
+        if self.rows is not None and self.rows.shape[1] == 0:
+            raise ValueError("`rows` must hold at least one row")
+        self.validation_rows = self._rows(validation_rows, n_runs, device)
+        self.n_rows = len(self.X) if self.rows is None else self.rows.shape[1]
+        self.test = None
+        if test is not None:
+            truth = torch.as_tensor(test[1], dtype=torch.long)
+            self.test = (as_inputs(test[0]).to(device).contiguous(), truth.to(device))
+
+    def _rows(self, rows: Any, n_runs: int, device: torch.device) -> Tensor | None:
+        if rows is None:
+            return None
+        out = torch.as_tensor(np.asarray(rows), dtype=torch.long)
+        return out.expand(n_runs, -1).to(device)
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        return self.X, self.y, self.rows, self.validation_rows
+
+    @staticmethod
+    def take(x: Tensor, rows: Tensor) -> Tensor:
+        """x[rows] as floats: (N, ...), (C, B) → (C, B, ...)."""
+        if x.dtype == torch.uint8 and kernels.usable(x):
+            return kernels.gather_images(x.flatten(1), rows).view(*rows.shape, *x.shape[1:])
+        return to_float(x.index_select(0, rows.flatten())).view(*rows.shape, *x.shape[1:])
+
+    def labels(self, rows: Tensor, runs: slice) -> Tensor:
+        """Labels of rows (..., C, B) for these runs: (..., C, B) or (..., C, B, K)."""
+        if not self.per_run:
+            return self.y[rows]
+        return self.y[runs].expand(*rows.shape[:-2], -1, -1).gather(-1, rows)
+
+
+class Stack:
+    """Some of a population's runs, with their optimiser, best states and captured step."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        objective: Objective,
+        data: Data,
+        runs: slice,
+        parameters: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        *,
+        seeds: Sequence[int],
+        lr: Sequence[float],
+        weight_decay: Sequence[float],
+        optimizer: str,
+        momentum: float,
+        batch_size: int,
+    ) -> None:
+        self.module, self.objective, self.data, self.runs = module, objective, data, runs
+        device = data.X.device
+        self.parameters = {k: v[runs].detach().clone().requires_grad_() for k, v in parameters.items()}
+        self.buffers = {k: v[runs].detach().clone() for k, v in buffers.items()}
+        self.best_parameters: dict[str, Tensor] = {}
+        self.best_buffers: dict[str, Tensor] = {}
+        self.keeps_best = False
+        self.seeds = torch.tensor(list(seeds[runs]), device=device)
+        self.base_lr = torch.tensor(lr[runs], device=device)
+        self.size = len(self.seeds)
+        self.optimizer = StackedOptimizer(
+            optimizer,
+            list(self.parameters.values()),
+            self.base_lr.clone(),
+            torch.tensor(weight_decay[runs], device=device),
+            momentum,
+        )
+        self.prior, self.alpha = self._shares()
+        self.n_steps = -(-data.n_rows // batch_size)
+        self.batch = -(-data.n_rows // self.n_steps)
+        self.loss = torch.zeros(self.size, device=device)
+        self.ones = torch.ones(self.size, device=device)
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by their number of steps
+        self.window: list[Tensor] = []  # the batches that the next graph replayed reads
+
+    def _shares(self) -> tuple[Tensor, Tensor | float]:
+        """π̄ of each run's own training labels, (C, K), and the complementary labels' share, (C, 1)."""
+        data, objective = self.data, self.objective
+        counts = []
+        for m in range(*self.runs.indices(len(self.data.X) + self.runs.stop)):
+            y = data.y[m] if data.per_run else data.y
+            y = y if data.rows is None else y[data.rows[m]]
+            if risk.is_sets(y):
+                counts.append(risk.count_labels(y, objective.n_classes, objective.inverse is not None))
+            else:
+                counts.append(torch.bincount(y, minlength=objective.n_classes + 1))
+            if not data.per_run and data.rows is None:
+                counts *= self.size
+                break
+        prior, alpha = risk.shares(torch.stack(counts).to(torch.get_default_dtype()))
+        if objective.prior is not None:
+            prior = objective.prior.expand_as(prior).contiguous()
+        return prior, alpha if objective.alpha is None else objective.alpha
+
+    # ---- one epoch ------------------------------------------------------------------------------------------
+
+    def epoch(self, epoch: int, factor: float) -> dict[str, Tensor]:
+        """Train one epoch and score it; nothing here waits for the device."""
+        self.module.train()
+        self.optimizer.lr.copy_(self.base_lr * factor)
+        self.loss.zero_()
+        devices = [self.loss.device] if self.loss.is_cuda else []
+        with torch.random.fork_rng(devices=devices):  # for networks with dropout
+            torch.manual_seed(hash((int(self.seeds[0]) if not self.loss.is_cuda else 0, epoch)) & 0x7FFFFFFF)
+            batches = self._deal(epoch)
+            if self.loss.is_cuda:
+                self._replay(batches)
+            else:
+                for i in range(self.n_steps):
+                    self._step(*(t[i] for t in batches))
+        return {"loss": self.loss / self.n_steps} | self._scores()
+
+    def _deal(self, epoch: int) -> list[Tensor]:
+        """Shuffle each run's rows into batches, (steps, C, B); labels that are classes come with their weights."""
+        data = self.data
+        order = shuffle(self.seeds, epoch, data.n_rows)
+        if data.rows is not None:
+            order = data.rows[self.runs].gather(1, order)
+        spare = self.n_steps * self.batch - data.n_rows
+        order = torch.cat([order, order[:, :spare]], dim=1)
+        order = order.view(self.size, self.n_steps, self.batch).transpose(0, 1).contiguous()
+        if risk.is_sets(data.y):
+            return [order]
+        labels = data.labels(order, self.runs)
+        return [order, labels, risk.example_weights(labels, self.prior)]
+
+    def _step(self, rows: Tensor, labels: Tensor | None = None, weights: Tensor | None = None) -> None:
+        """One optimiser step of all runs of the stack."""
+        x = self.data.take(self.data.X, rows)
+        logits = forward(self.module, self.parameters, self.buffers, x)
+        y = self.data.y[rows] if labels is None else labels
+        value, scale = self.objective.measure(logits, y, self.prior, self.alpha, weights)
+        gradients = torch.autograd.grad(value, list(self.parameters.values()), self.ones)
+        self.optimizer.step(gradients, scale)
+        self.loss += value.detach()
+
+    def _replay(self, batches: list[Tensor]) -> None:
+        """Run an epoch's steps from captured graphs, some at a time."""
+        if not self.window:
+            self.window = [t[:CAPTURED_STEPS].clone() for t in batches]
+        for start in range(0, self.n_steps, CAPTURED_STEPS):
+            length = min(CAPTURED_STEPS, self.n_steps - start)
+            for place, t in zip(self.window, batches, strict=True):
+                place[:length].copy_(t[start : start + length])
+            if length not in self.graphs:
+                self.graphs[length] = self._capture(length)
+            self.graphs[length].replay()
+
+    def _capture(self, length: int) -> torch.cuda.CUDAGraph:
+        """Capture so many steps in a CUDA graph. The warm-up that this needs is undone."""
+        if not self.graphs:
+            touched = [*self.state().values(), self.loss]
+            before = [t.detach().clone() for t in touched]
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(2):
+                    self._step(*(t[0] for t in self.window))
+            torch.cuda.current_stream().wait_stream(side)
+            with torch.no_grad():
+                for tensor, value in zip(touched, before, strict=True):
+                    tensor.copy_(value)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for i in range(length):
+                self._step(*(t[i] for t in self.window))
+        return graph
+
+    # ---- scores and states ----------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _scores(self) -> dict[str, Tensor]:
+        """Estimates on the validation rows, from their labels alone, and accuracy on the test set."""
+        self.module.eval()
+        out: dict[str, Tensor] = {}
+        data = self.data
+        if data.validation_rows is not None:
+            rows = data.validation_rows[self.runs]
+            sums = torch.zeros(4, self.size, dtype=torch.float64, device=rows.device)
+            for part in rows.split(self._block(data.X), dim=1):
+                logits = forward(self.module, self.parameters, self.buffers, data.take(data.X, part))
+                sums += self._estimates(logits, data.labels(part, self.runs))
+            accuracy, cross, own = sums[:3] / sums[3].clamp(min=1)
+            out |= {"valid_accuracy": accuracy, "valid_risk": cross, "valid_objective": own}
+        if data.test is not None:
+            images, truth = data.test
+            correct = torch.zeros(self.size, dtype=torch.float64, device=truth.device)
+            everything = torch.arange(len(images), device=truth.device)
+            for part in everything.split(self._block(images)):
+                x = data.take(images, part.unsqueeze(0))
+                x = x.expand(self.size, *x.shape[1:])
+                logits = forward(self.module, self.parameters, self.buffers, x)
+                correct += (logits.argmax(dim=-1) == truth[part]).sum(dim=-1)
+            out["test_accuracy"] = correct / max(1, len(images))
+        return out
+
+    def _estimates(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Sums over a block of the zero-one weights, the cross-entropy risk, the objective's own loss, and a count."""
+        objective = self.objective
+        n_classes, inverse = objective.n_classes, objective.inverse
+        said = y.any(dim=-1) if risk.is_sets(y) else torch.ones_like(y, dtype=torch.bool)
+        hit = risk.weights_at(y, logits.argmax(dim=-1), n_classes, inverse)
+        cross = (risk.label_weights(y, n_classes, inverse) * cross_entropy(logits)).sum(dim=-1)
+        own = objective.example_losses(logits, y)
+        sums = [torch.where(said, t, 0.0).sum(dim=-1, dtype=torch.float64) for t in (hit, cross, own)]
+        return torch.stack([*sums, said.sum(dim=-1).double()])
+
+    def _block(self, x: Tensor) -> int:
+        """How many rows to evaluate at once."""
+        per_row = self.size * max(self.objective.n_classes, x[0].numel())
+        return max(1, (EVALUATE if not x.is_cuda else 16 * EVALUATE) // per_row)
+
+    @torch.no_grad()
+    def keep(self, better: np.ndarray[Any, Any]) -> None:
+        """Take over the state of the runs that are better now than ever before."""
+        if not self.keeps_best:
+            self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
+            self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
+            self.keeps_best = True
+        if not better.any():
+            return
+        chosen = torch.from_numpy(np.flatnonzero(better)).to(self.loss.device)
+        for best, now in ((self.best_parameters, self.parameters), (self.best_buffers, self.buffers)):
+            for name, tensor in now.items():
+                if better.all():
+                    best[name].copy_(tensor)
+                else:
+                    best[name][chosen] = tensor[chosen]
+
+    def chosen(self, now: dict[str, Tensor], best: dict[str, Tensor]) -> dict[str, Tensor]:
+        return best if self.keeps_best else {k: v.detach() for k, v in now.items()}
+
+    def state(self) -> dict[str, Tensor]:
+        """All tensors that training changes, by name; those with an axis have the runs first."""
+        out = {f"now.{k}": v for k, v in (self.parameters | self.buffers).items()}
+        if self.keeps_best:
+            out |= {f"best.{k}": v for k, v in (self.best_parameters | self.best_buffers).items()}
+        return out | {f"optimizer.{k}": v for k, v in self.optimizer.state().items()}
+
+    @torch.no_grad()
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Take over the state from a checkpoint of the whole population."""
+        if any(name.startswith("best.") for name in tensors):
+            self.keep(np.zeros(self.size, dtype=bool))
+        for name, tensor in self.state().items():
+            saved = tensors[name]
+            tensor.copy_(saved[self.runs] if saved.dim() else saved)

@@ -1,0 +1,180 @@
+"""What several test files need: the paper's formulas as plain loops, all labels an example can get, comparisons."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from naysayer import Population, transition
+
+
+def raises(words: str, error: type[Exception] = ValueError) -> Any:
+    """Expect an error whose message holds these very words."""
+    return pytest.raises(error, match=re.escape(words))
+
+
+# ---- comparisons; each has a test that shows it failing -----------------------------------------------------
+
+
+def assert_frequencies(counts: Any, probabilities: Any, sigmas: float = 5.0) -> None:
+    """Counts of one multinomial draw agree with its probabilities: chi-square, and what cannot happen did not."""
+    counts, probabilities = np.ravel(counts), np.ravel(probabilities)
+    possible = probabilities > 0
+    assert counts[~possible].sum() == 0, "something happened that has probability 0"
+    expected = counts.sum() * probabilities[possible]
+    chi_square = ((counts[possible] - expected) ** 2 / expected).sum()
+    degrees = max(1, possible.sum() - 1)
+    assert chi_square < degrees + sigmas * math.sqrt(2 * degrees) + sigmas**2, f"chi-square is {chi_square:.1f}"
+
+
+def assert_shares(hits: Any, n: int, probabilities: Any, sigmas: float = 5.5) -> None:
+    """Shares of n independent trials agree with their probabilities, each within so many standard errors."""
+    hits, probabilities = np.asarray(hits, dtype=float), np.asarray(probabilities, dtype=float)
+    error = np.sqrt(probabilities * (1 - probabilities) / n)
+    assert (np.abs(hits / n - probabilities) <= sigmas * error + 1e-9).all()
+
+
+def assert_same_runs(one: Population, other: Population, tolerance: float = 0.0, *, runs: Any = slice(None)) -> None:
+    """The runs `runs` of `one` became what the runs of `other` became, in history, choice and parameters."""
+    assert one.history.keys() == other.history.keys()
+    for name in one.history:
+        mine, theirs = one.history[name][:, runs], other.history[name]
+        assert mine.shape == theirs.shape, name
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=tolerance, equal_nan=True, err_msg=name)
+    np.testing.assert_array_equal(one.best_epoch[runs], other.best_epoch)
+    np.testing.assert_allclose(one.best_score[runs], other.best_score, rtol=0, atol=tolerance)
+    for mine, theirs in ((one.parameters, other.parameters), (one.buffers, other.buffers)):
+        assert mine.keys() == theirs.keys()
+        for name in mine:
+            torch.testing.assert_close(mine[name][runs], theirs[name], rtol=0, atol=tolerance, equal_nan=True)
+
+
+# ---- the paper's formulas, as plain loops ---------------------------------------------------------------------
+
+
+def risks_by_hand(losses: Tensor, y_bar: list[int], prior: Any, q_inverse: Any = None) -> list[Tensor]:
+    """r_k of Algorithm 1: -(K-1) π̄_k E_k[ℓ(k)] + Σ_j π̄_j E_j[ℓ(k)]; for another Q its inverse has those places."""
+    n_classes = losses.shape[-1]
+    risks = []
+    for k in range(n_classes):
+        total = losses.new_zeros(())
+        for j in range(n_classes):
+            members = [losses[i, k] for i, label in enumerate(y_bar) if label == j]
+            if not members:
+                continue
+            mean = sum(members[1:], members[0]) / len(members)
+            if q_inverse is not None:
+                total = total + float(q_inverse[j][k]) * float(prior[j]) * mean
+            else:
+                total = total + float(prior[j]) * mean
+                if j == k:
+                    total = total - (n_classes - 1) * float(prior[k]) * mean
+        risks.append(total)
+    return risks
+
+
+def as_sets(y_bar: Any, n_classes: int) -> np.ndarray:
+    """Single labels as a ruled-out matrix."""
+    return np.eye(n_classes, dtype=bool)[np.asarray(y_bar)]
+
+
+def is_rows(y: Any, n_classes: int) -> np.ndarray:
+    """Ordinary labels as a ruled-out matrix."""
+    return ~as_sets(y, n_classes)
+
+
+# ---- all labels that an example of class y can get, with their probabilities ----------------------------------
+
+Observations = Callable[[int], Iterator[tuple[float, Any]]]
+
+
+def random_transition(n_classes: int, seed: int = 0, diagonal: float = 0.0) -> np.ndarray:
+    """A random, well-conditioned Q."""
+    rng = np.random.default_rng(seed)
+    return transition.noisy(n_classes, diagonal, transition.biased(rng.uniform(0.2, 1.0, (n_classes, n_classes))))
+
+
+def single_labels(q: np.ndarray) -> Observations:
+    """ "not c" with probability Q[y, c]."""
+    return lambda y: ((q[y, c], c) for c in range(len(q)) if q[y, c] > 0)
+
+
+def single_rows(q: np.ndarray) -> Observations:
+    """The same, as rows of a ruled-out matrix."""
+    return lambda y: ((p, as_sets(c, len(q))) for p, c in single_labels(q)(y))
+
+
+def uniform_sets(n_classes: int, size: int) -> Observations:
+    """Each set of `size` classes that misses y is as likely as any other."""
+
+    def observe(y: int) -> Iterator[tuple[float, np.ndarray]]:
+        others = [c for c in range(n_classes) if c != y]
+        for members in itertools.combinations(others, size):
+            row = np.zeros(n_classes, dtype=bool)
+            row[list(members)] = True
+            yield 1 / math.comb(n_classes - 1, size), row
+
+    return observe
+
+
+def uneven_sets(n_classes: int, size: int, seed: int = 0) -> tuple[Observations, np.ndarray]:
+    """Sets that miss y, some likelier than others, and the Q they have: s Q[y, c] = P(c is in the set)."""
+    rng = np.random.default_rng(seed)
+    table = {}
+    q = np.zeros((n_classes, n_classes))
+    for y in range(n_classes):
+        rows = [row for _, row in uniform_sets(n_classes, size)(y)]
+        chances = rng.dirichlet(np.full(len(rows), 2.0))
+        table[y] = list(zip(chances, rows))
+        q[y] = sum(p * row for p, row in table[y]) / size
+    return lambda y: iter(table[y]), q
+
+
+def answers(asked: np.ndarray) -> Observations:
+    """ "Is it c?", asked with probability asked[c]: yes names the class, no rules one out."""
+
+    def observe(y: int) -> Iterator[tuple[float, np.ndarray]]:
+        for c, p in enumerate(asked):
+            yield float(p), is_rows(c, len(asked)) if c == y else as_sets(c, len(asked))
+
+    return observe
+
+
+def ordinary_labels(n_classes: int) -> Observations:
+    """ "is y"."""
+    return lambda y: iter([(1.0, is_rows(y, n_classes))])
+
+
+def every_way(n_classes: int) -> dict[str, tuple[Observations, np.ndarray | None]]:
+    """Every row of the design's table: how labels come about, and the transition matrix that is told, if any."""
+    ways: dict[str, tuple[Observations, np.ndarray | None]] = {
+        "uniform": (single_labels(transition.uniform(n_classes)), None),
+        "uniform with its matrix": (single_labels(transition.uniform(n_classes)), transition.uniform(n_classes)),
+        "ordinary": (ordinary_labels(n_classes), None),
+    }
+    for size in range(1, n_classes):
+        ways[f"sets of {size}"] = (uniform_sets(n_classes, size), None)
+    for seed in range(2):
+        q = random_transition(n_classes, seed)
+        ways[f"biased {seed}"] = (single_labels(q), q)
+        ways[f"biased rows {seed}"] = (single_rows(q), q)
+    noisy = transition.noisy(n_classes, 0.15)
+    ways["noisy"] = (single_labels(noisy), noisy)
+    both = random_transition(n_classes, 3, diagonal=0.1)
+    ways["noisy and biased"] = (single_rows(both), both)
+    for size in range(2, n_classes - 1):
+        ways[f"uneven sets of {size}"] = uneven_sets(n_classes, size)
+    asked = np.random.default_rng(5).dirichlet(np.full(n_classes, 3.0))
+    ways["answers"] = (answers(asked), transition.biased(asked))
+    ways["answers to even questions"] = (answers(np.full(n_classes, 1 / n_classes)), None)
+    if n_classes > 2:
+        ways["ordinary beside a matrix"] = (ordinary_labels(n_classes), random_transition(n_classes, 4))
+    return ways

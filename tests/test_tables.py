@@ -1,0 +1,504 @@
+"""Tables of each format, whole and damaged; their encoding; their labels."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tracemalloc
+import zipfile
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from naysayer.tables import Table, TableEncoder, read_labels, read_table
+
+ROWS = {"age": [20, None, 41], "pet": ["cat", "dog", None], "tame": [True, False, None], "label": ["!a", "!b", "c"]}
+
+
+def table(**columns: list) -> Table:
+    """Make a table of text columns, as a CSV file gives them."""
+    return Table({name: np.array(values, dtype=object) for name, values in columns.items()})
+
+
+def write_csv(path: Path) -> Path:
+    path.write_text("age,pet,tame,label\n20,cat,True,!a\n,dog,False,!b\n41,,,c\n")
+    return path
+
+
+def write_parquet(path: Path) -> Path:
+    pq.write_table(pa.table(ROWS), path)
+    return path
+
+
+def write_npz(path: Path, **arrays: np.ndarray) -> Path:
+    columns = {
+        "age": np.array([20, np.nan, 41]),
+        "pet": np.array(["cat", "dog", ""]),
+        "tame": np.array(["True", "False", ""]),
+        "label": np.array([b"!a", b"!b", b"c"]),
+    }
+    np.savez_compressed(path, **(arrays or columns))
+    return path
+
+
+WRITERS = {".csv": write_csv, ".parquet": write_parquet, ".npz": write_npz}
+
+
+# Reading
+
+
+def test_each_format_gives_the_same_features_and_labels(tmp_path):
+    found = [read_table(write(tmp_path / f"t{ending}")) for ending, write in WRITERS.items()]
+    encoder = TableEncoder().fit(found[0], drop=["label"])
+    for one in found:
+        assert one.n_rows == 3
+        assert list(one.columns) == list(ROWS)
+        np.testing.assert_array_equal(encoder.transform(one), encoder.transform(found[0]))
+        assert TableEncoder().fit(one, drop=["label"]).to_dict() == encoder.to_dict()
+        assert read_labels(one, "label")[0].tolist() == [
+            [True, False, False],
+            [False, True, False],
+            [True, True, False],
+        ]
+
+
+def test_a_tsv_with_a_byte_order_mark_and_crlf_is_read(tmp_path):
+    path = tmp_path / "t.TSV"
+    path.write_bytes('\ufeffa\t b \r\n1\t"x, ""y"""\r\n\r\n2\té\r\n'.encode())
+    found = read_table(path)
+    assert {name: column.tolist() for name, column in found.columns.items()} == {"a": ["1", "2"], "b": ['x, "y"', "é"]}
+
+
+def test_an_index_of_pandas_is_left_out(tmp_path):
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None]}, index=[7, 3])
+    frame.to_csv(tmp_path / "t.csv")
+    frame.to_parquet(tmp_path / "t.parquet")
+    for ending in ("csv", "parquet"):
+        assert list(read_table(tmp_path / f"t.{ending}").columns) == ["a", "b"]
+
+
+def test_the_kinds_of_parquet_columns(tmp_path):
+    columns = {
+        "category": pa.array(["u", "v", None]).dictionary_encode(),
+        "decimal": pa.array([Decimal("1.5"), None, Decimal("2")]),
+        "date": pa.array([0, 1, None], pa.date32()),
+        "bytes": pa.array([b"x", b"y", None]),
+        "nothing": pa.nulls(3),
+        "small": pa.array([1, 2, 3], pa.int8()),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    found = {name: column.tolist() for name, column in read_table(tmp_path / "t.parquet").columns.items()}
+    assert found["category"] == ["u", "v", None]
+    assert np.array_equal(found["decimal"], [1.5, np.nan, 2.0], equal_nan=True)
+    assert found["date"] == ["1970-01-01", "1970-01-02", None]
+    assert found["bytes"] == ["x", "y", None]
+    assert found["nothing"] == [None] * 3
+    assert found["small"] == [1, 2, 3]
+
+
+def test_a_matrix_in_npz_is_a_block_of_columns(tmp_path):
+    X = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    found = read_table(write_npz(tmp_path / "t.npz", X=X, y=np.array([3, 1])))
+    assert list(found.columns) == ["X[0]", "X[1]", "X[2]", "y"]
+    np.testing.assert_array_equal(np.stack([found.columns[f"X[{j}]"] for j in range(3)], axis=1), X)
+
+
+def npz_bytes(**members: bytes) -> bytes:
+    """Write an archive of raw members."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return buffer.getvalue()
+
+
+def npy_bytes(array: np.ndarray, **changed: object) -> bytes:
+    """Write an array with a header that may lie."""
+    buffer = io.BytesIO()
+    header = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape} | changed
+    np.lib.format.write_array_header_1_0(buffer, header)
+    return buffer.getvalue() + array.tobytes()
+
+
+def parquet_bytes(**columns: object) -> bytes:
+    """Write a Parquet file in memory."""
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(list(columns.values()), names=[name.rstrip("_") for name in columns]), buffer)
+    return buffer.getvalue()
+
+
+def pickled() -> bytes:
+    """Write an array of Python objects, which only unpickling could read."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{}, {}]), allow_pickle=True)
+    return buffer.getvalue()
+
+
+TWO = np.arange(2.0)
+DAMAGED = {
+    "empty": ("t.csv", b"", "must hold a table; it is empty"),
+    "blank": ("t.csv", b"\n\n", "must have at least one column; got none"),
+    "header only": ("t.csv", b"a,b\n", "must have at least one row; got only the names of 2 columns"),
+    "NUL": ("t.csv", b"a,b\n1,\0\n", "must be text in UTF-8; got a NUL byte at line 2"),
+    "Latin-1": ("t.csv", "a,b\n1,é\n".encode("latin-1"), "must be text in UTF-8; got byte 0xe9 at line 2"),
+    "ragged": ("t.csv", b"a,b\n1,2\n3\n", "must have 2 values on each line, as its header has; got 1 at line 3"),
+    "too wide": ("t.csv", b"a,b\n1,2,3\n", "got 3 at line 2"),
+    "open quote": ("t.csv", b'a,b\n1,"x\n2,y\n', "must be a whole CSV file; line 3: unexpected end of data"),
+    "repeated": ("t.csv", b"a,b, a\n1,2,3\n", "must name each column once; got 'a' more than once"),
+    "unnamed": ("t.csv", b"a,b,\n1,2,\n", "must name each column in its first line; column 3 has no name"),
+    "unnamed after an index": (
+        "t.csv",
+        b",a,\n0,1,2\n",
+        "must name each column in its first line; column 3 has no name",
+    ),
+    "semicolons": ("t.csv", b"a;b\n1;2\n", "must be separated by ','; its header has ';'"),
+    "commas": ("t.tsv", b"a,b\n1,2\n", r"must be separated by '\\t'; its header has ','"),
+    "cut Parquet": ("t.parquet", parquet_bytes(a=[1, 2])[:-20], "must be a whole Parquet file; reading it failed:"),
+    "not Parquet": ("t.parquet", b"a,b\n1,2\n", "must be a whole Parquet file; reading it failed:"),
+    "no rows": ("t.parquet", parquet_bytes(a=pa.array([], pa.int64())), "must have at least one row"),
+    "nested": ("t.parquet", parquet_bytes(a=[[1], [2]]), "column 'a' is list<.*>; flatten it or drop it"),
+    "bytes": ("t.parquet", parquet_bytes(a=[b"\xff"]), "must be a whole Parquet file; reading it failed: Invalid UTF8"),
+    "repeated in Parquet": ("t.parquet", parquet_bytes(a=[1], a_=[2]), "got 'a' more than once"),
+    "cut npz": ("t.npz", npz_bytes(a=npy_bytes(TWO))[:-20], "must be a whole npz file; reading it failed: File is not"),
+    "not npz": ("t.npz", b"a,b\n1,2\n", "must be a whole npz file; reading it failed: File is not a zip file"),
+    "no arrays": ("t.npz", npz_bytes(), "must have at least one column; got none"),
+    "not an array": ("t.npz", npz_bytes(a=b"hello, world"), "must be a whole npz file; reading it failed: the magic"),
+    "objects": ("t.npz", npz_bytes(a=pickled()), "it holds Python objects, which are not unpickled"),
+    "complex": ("t.npz", npz_bytes(a=npy_bytes(TWO + 0j)), "it holds complex128, neither numbers nor text"),
+    "widthless text": ("t.npz", npz_bytes(a=npy_bytes(np.array([], "u1"), descr="<U0", shape=(10**15,))), "holds <U0"),
+    "version": ("t.npz", npz_bytes(a=b"\x93NUMPY\x09\x00" + bytes(90)), r"its version \(9, 0\) is not"),
+    "a header that lies": (
+        "t.npz",
+        npz_bytes(a=npy_bytes(TWO, shape=(10**12,))),
+        "states 8000000000000 bytes and 16 f",
+    ),
+    "a number": ("t.npz", npz_bytes(a=npy_bytes(np.array(1.0))), r"array 'a' is float64 of shape \(\); reshape it to"),
+    "images": ("t.npz", npz_bytes(a=npy_bytes(np.ones((2, 3, 3)))), r"of shape \(2, 3, 3\); reshape it to \(N, D\)"),
+    "no width": ("t.npz", npz_bytes(a=npy_bytes(np.ones((10**12, 0)))), r"of shape \(1000000000000, 0\)"),
+    "text matrix": ("t.npz", npz_bytes(a=npy_bytes(np.array([["x"]]))), r"array 'a' is <U1 of shape \(1, 1\)"),
+    "lengths": ("t.npz", npz_bytes(a=npy_bytes(TWO), b=npy_bytes(TWO[:1])), "got 2 rows of 'a' and 1 of 'b'"),
+    "ending": ("t.xlsx", b"PK", r"name must end in .csv, .tsv, .parquet, .npz; got .*t.xlsx"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_file_that_is_no_table_is_refused_in_one_line(tmp_path, case):
+    name, content, words = DAMAGED[case]
+    path = tmp_path / name
+    path.write_bytes(content)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=words) as caught:
+        read_table(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert peak < 8 << 20
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"no file at {tmp_path}/t.csv"):
+        read_table(tmp_path / "t.csv")
+    (tmp_path / "t.parquet").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"a table must be a file; .*t.parquet is a folder"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_parquet_without_its_library_says_what_to_install(tmp_path, monkeypatch):
+    path = write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        ImportError, match=r"reading Parquet needs .*: pip install 'naysayer\[tables\]'; got .*t.parquet"
+    ):
+        read_table(path)
+
+
+@pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file required additional header parsing")
+@pytest.mark.parametrize("ending", WRITERS)
+def test_any_mutation_is_a_table_or_a_named_error(tmp_path, ending):
+    path = WRITERS[ending](tmp_path / f"t{ending}")
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    outcomes = set()
+    for _ in range(400):
+        path.write_bytes(mutate(content, rng))
+        before = pa.default_memory_pool().max_memory()
+        tracemalloc.start()
+        try:
+            found = read_table(path)
+        except ValueError as error:
+            found = str(error)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 8 << 20
+        assert pa.default_memory_pool().max_memory() - before < 8 << 20
+        outcomes.add(type(found))
+        if isinstance(found, str):
+            assert str(path) in found
+            assert "\n" not in found
+        else:
+            assert {len(column) for column in found.columns.values()} == {found.n_rows}
+    assert outcomes == {Table, str}
+
+
+def mutate(content: bytes, rng: np.random.Generator) -> bytes:
+    """Change, cut, insert or delete a few bytes."""
+    data = bytearray(content)
+    for _ in range(rng.integers(1, 3)):
+        at = int(rng.integers(len(data))) if data else 0
+        match rng.integers(8):
+            case 0:
+                del data[at:]
+            case 1:
+                data[at:at] = rng.bytes(int(rng.integers(1, 9)))
+            case 2:
+                del data[at : at + int(rng.integers(1, 9))]
+            case _:
+                data[at : at + 1] = rng.bytes(1)
+    return bytes(data)
+
+
+# Encoding
+
+
+def test_numbers_are_standardised_with_the_median_for_the_missing():
+    train = table(a=["1", " 2 ", "NA", "6"], b=["1", "2", "3", "5"])
+    encoder = TableEncoder().fit(train)
+    assert encoder.feature_names_ == ["a", "a is missing", "b"]
+    filled = np.array([1, 2, 2, 6])
+    X = encoder.transform(train)
+    assert X.dtype == np.float32
+    np.testing.assert_allclose(X[:, 0], (filled - filled.mean()) / filled.std(), rtol=1e-6)
+    np.testing.assert_array_equal(X[:, 1], [0, 0, 1, 0])
+    new = encoder.transform(table(b=["", "2"], other=["x", "y"], a=["2", "None"]))
+    np.testing.assert_allclose(new[:, 0], (2 - filled.mean()) / filled.std(), rtol=1e-6)
+    np.testing.assert_array_equal(new[:, 1], [0, 1])
+    assert new[0, 2] == np.float32((2.5 - 2.75) / np.std([1, 2, 3, 5]))
+
+
+def test_every_way_to_write_nothing_is_missing():
+    words = ["", " ", "NA", "NaN", "nan", "null", "None", None, float("nan")]
+    encoder = TableEncoder().fit(table(a=[*words, 1, 2.5], b=[*words, "x", "y"]))
+    X = encoder.transform(table(a=words, b=words))
+    assert encoder.feature_names_ == ["a", "a is missing", "b is missing", "b=x", "b=y"]
+    np.testing.assert_array_equal(X[:, 1:], np.tile([1, 1, 0, 0], (len(words), 1)))
+
+
+def test_categories_are_one_hot_and_the_unseen_all_zeros():
+    encoder = TableEncoder().fit(table(pet=["dog", "cat", "dog", ""], when=["2020-01-01", "2020-01-02"] * 2))
+    assert encoder.feature_names_ == ["pet=dog", "pet is missing", "pet=cat", "when=2020-01-01", "when=2020-01-02"]
+    X = encoder.transform(table(pet=["cat", "cow", None], when=["2020-01-02", "x", ""]))
+    np.testing.assert_array_equal(X, [[0, 0, 1, 0, 1], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0]])
+
+
+def test_a_number_in_a_column_of_categories_is_found_whatever_its_type():
+    encoder = TableEncoder().fit(table(size=["1", "2", "big"]))
+    for values in ([1.0, 2.0], [1, 2], ["1", "2"]):
+        X = encoder.transform(Table({"size": np.array(values)}))
+        np.testing.assert_array_equal(X, [[1, 0, 0], [0, 1, 0]])
+
+
+def test_truth_values_are_categories():
+    encoder = TableEncoder().fit(Table({"tame": np.array([True, False, True])}))
+    assert encoder.feature_names_ == ["tame=True", "tame=False"]
+    np.testing.assert_array_equal(encoder.transform(table(tame=["False", True])), [[0, 1], [1, 0]])
+
+
+def test_only_the_hundred_most_frequent_categories_are_kept():
+    values = [f"v{i}" for i in range(150)] * 2 + [f"v{i}" for i in range(40, 140)]
+    encoder = TableEncoder().fit(table(a=values))
+    assert set(encoder.feature_names_) == {f"a=v{i}" for i in range(40, 140)}
+    assert encoder.transform(table(a=["v0", "v50"])).sum(axis=1).tolist() == [0, 1]
+    assert encoder.notes == []
+
+
+def test_what_cannot_help_is_left_out_and_noted():
+    n = 120
+    rows = table(
+        number=[str(i) for i in range(n)],
+        text=[f"comment {i}" for i in range(n)],
+        same=["x"] * n,
+        one=[0.1] * n,
+        none=[None] * n,
+        sparse=["7"] * (n - 1) + [""],
+    )
+    encoder = TableEncoder().fit(rows)
+    assert encoder.feature_names_ == ["number", "sparse is missing"]
+    assert encoder.notes == [
+        "column 'text' is left out: 120 different texts in 120 rows",
+        "column 'same' is left out: it is the same in every row",
+        "column 'one' is left out: it is the same in every row",
+        "column 'none' is left out: it is the same in every row",
+    ]
+    X = encoder.transform(table(number=["5"], sparse=["8"]))
+    assert X.shape == (1, 2)
+
+
+def test_extreme_numbers_stay_finite():
+    values = np.array([1e308, -1e308, 0.0, 5e-324])
+    encoder = TableEncoder().fit(Table({"a": values, "b": values[::-1] * 1e-300, "c": np.array([0, 5e-324, 0, 0])}))
+    new = Table({name: np.array([1.7e308, -1.7e308, 0, np.nan]) for name in "abc"})
+    X = encoder.transform(new)
+    assert np.isfinite(X).all()
+    assert np.abs(X).max() == 1e6
+
+
+def test_the_state_survives_json():
+    rng = np.random.default_rng(0)
+    numbers = np.where(rng.random(50) < 0.2, np.nan, rng.lognormal(size=50))
+    train = Table({"a": numbers, "b": rng.choice(["x", "é", "", "NA"], 50), "c": np.full(50, "k"), "d": numbers**3})
+    encoder = TableEncoder().fit(train)
+    again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict(), allow_nan=False)))
+    np.testing.assert_array_equal(again.transform(train), encoder.transform(train))
+    assert again.feature_names_ == encoder.feature_names_
+    assert again.notes == encoder.notes
+    assert again.to_dict() == encoder.to_dict()
+
+
+@pytest.mark.parametrize("state", [{}, [], {"columns": [{"name": "a"}], "notes": []}, {"columns": [3], "notes": []}])
+def test_another_state_is_refused(state):
+    with pytest.raises(ValueError, match="an encoder's state must be what to_dict gave; it is not:"):
+        TableEncoder.from_dict(state)
+
+
+def test_fitting_again_forgets():
+    encoder = TableEncoder().fit(table(a=["1", "2"], same=["x", "x"]))
+    encoder.fit(table(b=["1", "2"]))
+    assert (encoder.feature_names_, encoder.notes) == (["b"], [])
+
+
+def test_what_the_encoder_refuses():
+    train = table(age=["1", "2"], color=["r", "g"], label=["!a", "!b"])
+    encoder = TableEncoder()
+    with pytest.raises(ValueError, match="the encoder must be fitted before it transforms; call fit first"):
+        encoder.transform(train)
+    with pytest.raises(ValueError, match=r"must have a column 'labl' \(did you mean 'label'\?\); it has age, color, l"):
+        encoder.fit(train, drop=["labl"])
+    with pytest.raises(ValueError, match="must have a column to learn from; got none: there is no other column than"):
+        encoder.fit(train, drop=["age", "color", "label"])
+    with pytest.raises(ValueError, match="got none: column 'a' is left out: it is the same in every row"):
+        encoder.fit(table(a=["x", "x"]))
+    with pytest.raises(ValueError, match="column 'a' must hold finite numbers; got inf at row 1; leave it empty"):
+        encoder.fit(table(a=["1", "inf", "2"]))
+    encoder.fit(train, drop=["label"])
+    with pytest.raises(ValueError, match=r"it lacks 1: 'color' \(did you mean 'colour'\?\)$"):
+        encoder.transform(table(age=["1"], colour=["r"]))
+    with pytest.raises(ValueError, match="column 'age' must hold numbers; got 'old' at row 2"):
+        encoder.transform(table(age=["1", "", "old"], color=["r"] * 3))
+    with pytest.raises(ValueError, match="column 'age' must hold finite numbers; got -inf at row 0"):
+        encoder.transform(table(age=["-inf"], color=["r"]))
+    wide = TableEncoder().fit(Table({f"X[{j}]": np.arange(3) for j in range(20)}))
+    with pytest.raises(ValueError, match=r"it lacks 20: 'X\[0\]', 'X\[1\]', 'X\[2\]', \.\.\.$"):
+        wide.transform(table(color=["r"]))
+
+
+# Labels
+
+
+def test_labels_with_marks_are_a_mixture():
+    y_bar, classes, said = read_labels(table(y=["!cat", "dog", "!cat !bird", "", "cat|dog", "!hot dog"]), "y")
+    assert classes == ["bird", "cat", "dog", "hot dog"]
+    assert y_bar.astype(int).tolist() == [
+        [0, 1, 0, 0],
+        [1, 1, 0, 1],
+        [1, 1, 0, 0],
+        [0, 0, 0, 0],
+        [1, 0, 0, 1],
+        [0, 0, 0, 1],
+    ]
+    assert said == (
+        "labels: 2 'not this class', 1 'is this class', 1 'not these classes', 1 'one of these classes', "
+        "1 that say nothing"
+    )
+
+
+def test_labels_without_marks_say_not_this_class():
+    y_bar, classes, said = read_labels(table(y=["10", "2", "9", "2"]), "y")
+    assert classes == ["2", "9", "10"]
+    assert y_bar.tolist() == [2, 0, 1, 0]
+    assert y_bar.dtype == np.int64
+    assert said == "labels: 4 'not this class' (no '!' found; pass --ordinary if they say what each row is)"
+
+
+def test_missing_labels_say_nothing():
+    y_bar, classes, said = read_labels(table(y=["a", "", "b", None, "NA"]), "y")
+    assert classes == ["a", "b"]
+    assert y_bar.astype(int).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0], [0, 0]]
+    assert said.startswith("labels: 2 'not this class', 3 that say nothing (no '!' found")
+
+
+def test_ordinary_labels_rule_out_the_others():
+    y_bar, classes, said = read_labels(table(y=["a", "c", "", "a|b"]), "y", ordinary=True)
+    assert classes == ["a", "b", "c"]
+    assert y_bar.astype(int).tolist() == [[0, 1, 1], [1, 1, 0], [0, 0, 0], [0, 0, 1]]
+    assert said == "labels: 2 'is this class', 1 'one of these classes', 1 that say nothing"
+
+
+def test_classes_may_be_given_in_any_order():
+    y_bar, classes, _ = read_labels(table(y=["b", "a"]), "y", classes=["c", "b", "a"])
+    assert (y_bar.tolist(), classes) == ([1, 2], ["c", "b", "a"])
+    assert read_labels(table(y=["!b", "a"]), "y", classes=["c", "b", "a"])[0].tolist() == [
+        [False, True, False],
+        [True, True, False],
+    ]
+
+
+def test_a_class_may_be_called_none_when_it_is_given():
+    y_bar, _, said = read_labels(table(y=["None", "some"]), "y", classes=["None", "some"])
+    assert y_bar.tolist() == [0, 1]
+    assert "nothing" not in said
+
+
+@pytest.mark.parametrize(
+    "values", [[3, 10, 3], [3.0, 10.0, 3.0], ["3.0", "10.0", "3.0"], np.array([3, 10, 3], np.uint8)]
+)
+@pytest.mark.parametrize("classes", [None, [3, 10], [3.0, 10.0], ["3", "10"]])
+def test_whole_numbers_are_named_alike_whatever_their_type(values, classes):
+    y_bar, names, _ = read_labels(Table({"y": np.array(values)}), "y", classes)
+    assert names == ["3", "10"]
+    assert y_bar.tolist() == [0, 1, 0]
+
+
+def test_names_are_left_alone_that_are_not_all_whole_numbers():
+    assert read_labels(table(y=["2.0", "2.1", "v", "NAN", "01"]), "y")[1] == ["01", "2.0", "2.1", "NAN", "v"]
+    assert read_labels(Table({"y": np.array([0.5, 2.0, np.nan], np.float32)}), "y")[1] == ["0.5", "2"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "arguments", "words"),
+    [
+        (["a", "b"], {"column": "why"}, r"must have a column 'why'( \(did you mean 'y'\?\))?; it has y$"),
+        (["", None], {}, "column 'y' must hold labels; all 2 rows are empty"),
+        (["a", "a"], {}, "column 'y' must have at least 2 classes, each named once; got a$"),
+        (["!"], {}, "at least 2 classes, each named once; got none$"),
+        (["a", "b"], {"classes": ["a", "b", "a"]}, "each named once; got a, b, a$"),
+        (["a", "d"], {"classes": list("abc")}, r"column 'y' must hold known classes \(a, b, c\); got 'd' at row 1$"),
+        (
+            ["a", "a|b"],
+            {},
+            r"known classes \(a, b\); got 'a\|b' at row 1; pass --ordinary if it lists what the row may",
+        ),
+        (["!a", "d"], {"classes": list("abc")}, r"column 'y': `labels` must name known classes .*; got 'd' at row 1"),
+        (
+            ["!a b !c", "!b"],
+            {},
+            "column 'y': `labels` must not mix 'is' and 'is not' in one text; got '!a b !c' at row 0",
+        ),
+        (["!a !b", "a"], {}, "column 'y': `labels` must leave at least one class possible; '!a !b' at row 0"),
+    ],
+)
+def test_what_labels_are_refused(labels, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        read_labels(table(y=labels), **({"column": "y"} | arguments))
+
+
+def test_a_long_list_of_columns_is_cut():
+    many = Table({f"c{i}": np.arange(2) for i in range(30)})
+    with pytest.raises(ValueError, match=r"it has c0, c1, .*, c7, \.\.\. \(30 in all\)$"):
+        read_labels(many, "label")
