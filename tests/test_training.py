@@ -242,7 +242,7 @@ def test_mixed_labels_train_as_in_a_plain_loop():
 def test_an_easy_problem_is_learned(name):
     X, y, y_bar = blobs(n=600)
     objective = objectives.OBJECTIVES[name](3)
-    runs = make(objective=objective, lr=0.02, weight_decay=0.0).fit(X, y_bar, max_epochs=10, test=(X, y))
+    runs = make(objective=objective, lr=0.005, weight_decay=0.0).fit(X, y_bar, max_epochs=10, test=(X, y))
     assert (runs.history["test_accuracy"][-1] > 0.95).all()
     np.testing.assert_allclose((runs.logits(X).argmax(-1).numpy() == y).mean(axis=1), runs.history["test_accuracy"][-1])
 

@@ -400,10 +400,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     # ---- files ----------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None) -> None:
         """Save the fitted model into a folder: ``model.json`` and a safetensors file that it names. No pickle.
 
-        The JSON is put in its place last, so a folder that held a model before holds a whole one at every moment.
+        `extra` is whatever JSON can hold; a loaded model has it as `extra_`. The JSON file is put in its place last,
+        so a folder that held a model before holds a whole one at every moment.
         """
         check_is_fitted(self, "parameters_")
         folder = Path(path)
@@ -486,6 +487,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         tensors, _ = read_tensors(folder / Path(weights).name)
         try:
             model._restore(fitted, tensors)
+            model.extra_ = dict(about["extra"])
         except (KeyError, RuntimeError, TypeError) as error:
             raise ValueError(f"the model at {folder} does not fit its network: {error}") from None
         return model

@@ -32,7 +32,7 @@ def has_triton() -> bool:
 
 def usable(tensor: Tensor) -> bool:
     """Whether a tensor is one that the kernels take."""
-    return tensor.is_cuda and not torch._C._functorch.is_batchedtensor(tensor) and has_triton()
+    return tensor.is_cuda and not torch._C._functorch.is_functorch_wrapped_tensor(tensor) and has_triton()
 
 
 def can_fuse(logits: Tensor, y_bar: Tensor, loss: Loss, inverse: Tensor | None) -> bool:

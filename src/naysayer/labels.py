@@ -94,6 +94,11 @@ def _draw_sets(
     """Draw sets of `n_labels` classes: uniformly among those that miss y, or with inclusion probability s Q[y, c]."""
     inclusion = None
     if transition is not None:
+        if n_labels == n_classes - 1:
+            raise ValueError(
+                f"`n_labels` must be less than n_classes - 1 = {n_labels} with a `transition`: "
+                f"that many leave one class, and are an ordinary label"
+            )
         inclusion = n_labels * check_transition(transition, n_classes)
         if inclusion.max() > 1 + 1e-9:
             raise ValueError(

@@ -78,7 +78,9 @@ class Objective(nn.Module):
         (..., B, K), (..., B) or (..., B, K), (..., K), (..., 1) → (...,), (...,). `weights` are the examples'
         :func:`~naysayer.risk.example_weights` where the caller has them already.
         """
-        value = (risk.kind_weights(y_bar, self.alpha) * self.example_losses(logits, y_bar)).sum(dim=-1)
+        value = (
+            risk.kind_weights(y_bar, self.alpha, self.inverse is not None) * self.example_losses(logits, y_bar)
+        ).sum(dim=-1)
         return value, torch.ones_like(value)
 
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
@@ -88,7 +90,7 @@ class Objective(nn.Module):
     def _shares(self, y_bar: Tensor, *, count: bool) -> tuple[Tensor, Tensor | float]:
         """π̄ and α: as given, or from the labels counted so far, or, when none were, from this batch."""
         batch = risk.count_labels(y_bar, self.n_classes, self.inverse is not None)
-        if count and not torch._C._functorch.is_batchedtensor(y_bar):
+        if count and not torch._C._functorch.is_functorch_wrapped_tensor(y_bar):
             self.seen += batch
         counts = torch.where(self.seen.sum() > 0, self.seen, batch).to(torch.get_default_dtype())
         prior, alpha = risk.shares(counts)
@@ -101,7 +103,7 @@ class Objective(nn.Module):
         """Check shapes, and values where that does not make the host wait."""
         if not isinstance(y_bar, Tensor):
             y_bar = torch.as_tensor(y_bar, device=logits.device)
-        if logits.shape[-1] != self.n_classes:
+        if logits.dim() < 2 or logits.shape[-1] != self.n_classes:
             raise ValueError(
                 f"`logits` must have n_classes = {self.n_classes} columns; got shape {tuple(logits.shape)}"
             )
@@ -110,7 +112,7 @@ class Objective(nn.Module):
                 f"`y_bar` must be ({logits.shape[-2]},) classes or a {tuple(logits.shape)} ruled-out matrix, as many "
                 f"rows as `logits`; got shape {tuple(y_bar.shape)}"
             )
-        plain = not torch._C._functorch.is_batchedtensor(y_bar) and not torch.compiler.is_compiling()
+        plain = not torch._C._functorch.is_functorch_wrapped_tensor(y_bar) and not torch.compiler.is_compiling()
         if plain and y_bar.device.type == "cpu":
             checked, _ = check_labels(y_bar, self.n_classes)
             return torch.from_numpy(checked)

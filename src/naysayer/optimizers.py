@@ -7,6 +7,8 @@ CUDA, torch's own on a CPU when the runs are stepped one at a time; plain torch 
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -74,8 +76,12 @@ class StackedOptimizer:
             mean, square = self.mean[i], self.square[i]
             mean.lerp_(g, 1 - self.momentum)
             square.mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
-            root = (square / (1 - self.beta2**self.time)).sqrt_().add_(self.epsilon)
-            p.sub_(mean.div(root).mul_(rate / (1 - self.momentum**self.time)))
+            root = (square / self._warmth(self.beta2)).sqrt_().add_(self.epsilon)
+            p.sub_(mean.div(root).mul_(rate / self._warmth(self.momentum)))
+
+    def _warmth(self, beta: float) -> Tensor:
+        """1 - β^t; as written it would lose half of float32's digits in the first steps."""
+        return -torch.expm1(self.time * math.log(beta)) if beta > 0 else torch.ones_like(self.time)
 
     def _step_cuda(self, gradients: tuple[Tensor, ...], scale: Tensor) -> None:
         betas, decoupled = (self.momentum, self.beta2), self.kind == "adamw"
@@ -97,7 +103,7 @@ class StackedOptimizer:
                 torch._fused_sgd_(
                     parameters,
                     grads,
-                    mean,  # type: ignore[arg-type]
+                    mean if self.momentum else [],  # type: ignore[arg-type]
                     weight_decay=decay,
                     momentum=self.momentum,
                     lr=float(lr),

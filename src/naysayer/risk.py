@@ -159,13 +159,12 @@ def batch_weights(y_bar: Tensor, prior: Tensor, alpha: Tensor | float, inverse: 
     return alpha * spread(singles * scale, inverse) + (1.0 - alpha) * ordinary / n_ordinary
 
 
-def kind_weights(y_bar: Tensor, alpha: Tensor | float | None) -> Tensor:
+def kind_weights(y_bar: Tensor, alpha: Tensor | float | None, known_transition: bool = False) -> Tensor:
     """Weights (..., B) of a plain mean over the examples that say something; α and 1 - α for the two kinds."""
     if not is_sets(y_bar):
         return torch.full_like(y_bar, 1.0 / y_bar.shape[-1], dtype=torch.get_default_dtype())
-    size = y_bar.sum(dim=-1)
-    ordinary = (size == y_bar.shape[-1] - 1).to(torch.get_default_dtype())
-    informative = (size > 0).to(ordinary.dtype)
+    ordinary = split_kinds(y_bar, known_transition)[1].sum(dim=-1)
+    informative = y_bar.any(dim=-1).to(ordinary.dtype)
     if alpha is None:
         return informative / informative.sum(dim=-1, keepdim=True).clamp(min=1.0)
     complementary = informative - ordinary

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from naysayer import kernels, risk
-from naysayer.checks import check_labels
+from naysayer.checks import check_labels, to_numpy
 from naysayer.losses import cross_entropy
 from naysayer.objectives import Objective
 from naysayer.optimizers import StackedOptimizer
@@ -81,7 +81,12 @@ class Data:
         device: torch.device,
     ) -> None:
         self.X = as_inputs(X).to(device).contiguous()
-        y = y_bar if isinstance(y_bar, Tensor) else torch.as_tensor(np.asarray(y_bar))
+        if self.X.dim() < 2:
+            raise ValueError(f"`X` must be (N, ...) with an axis of inputs; got shape {tuple(self.X.shape)}")
+        y_bar = to_numpy(y_bar)
+        y = torch.as_tensor(
+            y_bar if y_bar.ndim == 2 and y_bar.dtype.kind in "biuf" else check_labels(y_bar, n_classes)[0]
+        )
         self.per_run = y.dim() == 2 and y.dtype != torch.bool
         if self.per_run:
             if y.shape[0] != n_runs:
@@ -96,24 +101,33 @@ class Data:
                 f"`X` and `y_bar` must have as many rows; got {len(self.X)} and {y.shape[1 if self.per_run else 0]}"
             )
         self.y = y.to(device)
-        self.rows = self._rows(rows, n_runs, device)
-        if self.rows is not None and self.rows.shape[1] == 0:
-            raise ValueError("`rows` must hold at least one row")
-        self.validation_rows = self._rows(validation_rows, n_runs, device)
+        self.rows = self._rows(rows, n_runs, "rows")
+        self.validation_rows = self._rows(validation_rows, n_runs, "validation_rows")
         self.n_rows = len(self.X) if self.rows is None else self.rows.shape[1]
         self.test = None
         if test is not None:
             truth = torch.as_tensor(test[1], dtype=torch.long)
+            if len(test[0]) != len(truth):
+                raise ValueError(f"`test` must have as many inputs as classes; got {len(test[0])} and {len(truth)}")
             self.test = (as_inputs(test[0]).to(device).contiguous(), truth.to(device))
 
-    def _rows(self, rows: Any, n_runs: int, device: torch.device) -> Tensor | None:
+    def _rows(self, rows: Any, n_runs: int, name: str) -> Tensor | None:
+        """Check rows (n,) or (M, n), and give them for each run, (M, n)."""
         if rows is None:
             return None
-        out = torch.as_tensor(np.asarray(rows), dtype=torch.long)
-        return out.expand(n_runs, -1).to(device)
+        out = to_numpy(rows)
+        if out.size == 0:
+            raise ValueError(f"`{name}` must hold at least one row")
+        if out.dtype.kind not in "iu" or out.min() < 0 or out.max() >= len(self.X):
+            raise ValueError(
+                f"`{name}` must hold numbers of rows, 0 to {len(self.X) - 1}; a mask becomes them by np.flatnonzero"
+            )
+        if out.ndim > 2 or (out.ndim == 2 and len(out) != n_runs):
+            raise ValueError(f"`{name}` must be (n,), or ({n_runs}, n), a row a run; got shape {out.shape}")
+        return torch.as_tensor(out, dtype=torch.long).expand(n_runs, -1).to(self.X.device)
 
     def tensors(self) -> tuple[Tensor | None, ...]:
-        return self.X, self.y, self.rows, self.validation_rows
+        return self.X, self.y, self.rows, self.validation_rows, *(self.test or ())
 
     @staticmethod
     def take(x: Tensor, rows: Tensor) -> Tensor:
@@ -152,9 +166,8 @@ class Stack:
         device = data.X.device
         self.parameters = {k: v[runs].detach().clone().requires_grad_() for k, v in parameters.items()}
         self.buffers = {k: v[runs].detach().clone() for k, v in buffers.items()}
-        self.best_parameters: dict[str, Tensor] = {}
-        self.best_buffers: dict[str, Tensor] = {}
-        self.keeps_best = False
+        self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
+        self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
         self.seeds = torch.tensor(list(seeds[runs]), device=device)
         self.base_lr = torch.tensor(lr[runs], device=device)
         self.size = len(self.seeds)
@@ -177,7 +190,7 @@ class Stack:
         """π̄ of each run's own training labels, (C, K), and the complementary labels' share, (C, 1)."""
         data, objective = self.data, self.objective
         counts = []
-        for m in range(*self.runs.indices(len(self.data.X) + self.runs.stop)):
+        for m in range(self.runs.start, self.runs.stop):
             y = data.y[m] if data.per_run else data.y
             y = y if data.rows is None else y[data.rows[m]]
             if risk.is_sets(y):
@@ -230,7 +243,7 @@ class Stack:
         logits = forward(self.module, self.parameters, self.buffers, x)
         y = self.data.y[rows] if labels is None else labels
         value, scale = self.objective.measure(logits, y, self.prior, self.alpha, weights)
-        gradients = torch.autograd.grad(value, list(self.parameters.values()), self.ones)
+        gradients = torch.autograd.grad(value, list(self.parameters.values()), self.ones, materialize_grads=True)
         self.optimizer.step(gradients, scale)
         self.loss += value.detach()
 
@@ -313,10 +326,6 @@ class Stack:
     @torch.no_grad()
     def keep(self, better: np.ndarray[Any, Any]) -> None:
         """Take over the state of the runs that are better now than ever before."""
-        if not self.keeps_best:
-            self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
-            self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
-            self.keeps_best = True
         if not better.any():
             return
         chosen = torch.from_numpy(np.flatnonzero(better)).to(self.loss.device)
@@ -327,21 +336,15 @@ class Stack:
                 else:
                     best[name][chosen] = tensor[chosen]
 
-    def chosen(self, now: dict[str, Tensor], best: dict[str, Tensor]) -> dict[str, Tensor]:
-        return best if self.keeps_best else {k: v.detach() for k, v in now.items()}
-
     def state(self) -> dict[str, Tensor]:
         """All tensors that training changes, by name; those with an axis have the runs first."""
         out = {f"now.{k}": v for k, v in (self.parameters | self.buffers).items()}
-        if self.keeps_best:
-            out |= {f"best.{k}": v for k, v in (self.best_parameters | self.best_buffers).items()}
+        out |= {f"best.{k}": v for k, v in (self.best_parameters | self.best_buffers).items()}
         return out | {f"optimizer.{k}": v for k, v in self.optimizer.state().items()}
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Take over the state from a checkpoint of the whole population."""
-        if any(name.startswith("best.") for name in tensors):
-            self.keep(np.zeros(self.size, dtype=bool))
         for name, tensor in self.state().items():
             saved = tensors[name]
             tensor.copy_(saved[self.runs] if saved.dim() else saved)

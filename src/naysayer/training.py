@@ -34,6 +34,7 @@ from naysayer.stack import EVALUATE, Data, Stack, as_inputs, forward, to_float
 
 CRITERIA = ("accuracy", "risk", "objective")
 CHECKPOINT_SECONDS = 30.0
+_SMALL_STEP = 2e8  # floating-point operations of a step that one thread does alone
 _STACK_ON_CPU = 1 << 17  # parameters in a chunk of runs on a CPU: more would leave the cache
 
 Schedule = Callable[[int], float]
@@ -129,8 +130,10 @@ class Population:
         self.n_classes = objective.n_classes
         modules = [self._start(network, seed) for seed in self.seeds]
         self.module = copy.deepcopy(modules[0]).to(self.device)
-        self.parameters = _stack([dict(m.named_parameters()) for m in modules], self.device)
-        self.buffers = _stack([dict(m.named_buffers()) for m in modules], self.device)
+        trained = [{k: p for k, p in m.named_parameters() if p.requires_grad} for m in modules]
+        frozen = [{k: p for k, p in m.named_parameters() if not p.requires_grad} for m in modules]
+        self.parameters = _stack(trained, self.device)
+        self.buffers = _stack([f | dict(m.named_buffers()) for f, m in zip(frozen, modules)], self.device)
         self.history: dict[str, np.ndarray[Any, Any]] = {}
         self.best_epoch = np.full(self.n_runs, -1)
         self.best_score = np.full(self.n_runs, -np.inf)
@@ -199,13 +202,18 @@ class Population:
             raise ValueError(f"`select` must be one of {', '.join(CRITERIA)}; got {select!r}")
         if not isinstance(max_epochs, (int, np.integer)) or max_epochs < 1:
             raise ValueError(f"`max_epochs` must be a whole number of at least 1; got {max_epochs!r}")
+        if patience is not None and patience < 1:
+            raise ValueError(f"`patience` must be a whole number of at least 1; got {patience!r}")
         members = _members(groups, self.n_runs)
         data = Data(X, y_bar, rows, validation_rows, test, self.n_runs, self.n_classes, self.device)
-        stamp = self._stamp(data, select) if checkpoint is not None else ""
-        with _matmul_precision():
+        stamp = self._stamp(data, select, members) if checkpoint is not None else ""
+        with _matmul_precision(), self._threads(data):
             chunks = [self._build(data, runs) for runs in self._group(data)]
             history: dict[str, list[np.ndarray[Any, Any]]] = {}
             stopped = np.zeros(self.n_runs, dtype=bool)
+            self.best_epoch = np.full(self.n_runs, -1)
+            self.best_score = np.full(self.n_runs, -np.inf)
+            self.failed = {}
             start = 0
             if checkpoint is not None and Path(checkpoint).exists():
                 start, history, stopped = self._resume(Path(checkpoint), stamp, chunks)
@@ -227,14 +235,14 @@ class Population:
                         self._save(Path(checkpoint), stamp, epoch + 1, chunks, history, stopped)
                         saved = time.monotonic()
                 else:
-                    epoch = max_epochs
+                    epoch = max(start, max_epochs)
                 if checkpoint is not None:
                     self._save(Path(checkpoint), stamp, epoch, chunks, history, stopped)
             except KeyboardInterrupt:
                 self.interrupted = True
         self.history = {name: np.stack(values) for name, values in history.items()}
-        self.parameters = _join([c.chosen(c.parameters, c.best_parameters) for c in chunks])
-        self.buffers = _join([c.chosen(c.buffers, c.best_buffers) for c in chunks])
+        self.parameters = _join([c.best_parameters for c in chunks])
+        self.buffers = _join([c.best_buffers for c in chunks])
         return self
 
     def _group(self, data: Data) -> list[slice]:
@@ -249,6 +257,20 @@ class Population:
             size = 1
         return [slice(a, min(a + size, self.n_runs)) for a in range(0, self.n_runs, size)]
 
+    @contextlib.contextmanager
+    def _threads(self, data: Data) -> Iterator[None]:
+        """Use one thread on a CPU when steps are too small to share: waiting for each other would cost more."""
+        before = torch.get_num_threads()
+        per_run = sum(p[0].numel() for p in self.parameters.values())
+        stacked = max(per_run, min(self.n_runs * per_run, _STACK_ON_CPU))
+        products = 6 * stacked * min(self.batch_size, data.n_rows)
+        if self.device.type == "cpu" and products < _SMALL_STEP:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
     def _build(self, data: Data, runs: slice) -> Stack:
         return Stack(
             self.module, self.objective, data, runs, self.parameters, self.buffers,
@@ -260,6 +282,8 @@ class Population:
         """Whether the network can train under vmap; one with batch norm, say, cannot."""
         if getattr(self.module, "stacks", False):
             return True
+        if any(isinstance(part, nn.modules.dropout._DropoutNd) for part in self.module.modules()):
+            return False  # a run's masks come from its seed, whatever it is grouped with
         x = data.take(data.X, torch.zeros(2, 2, dtype=torch.long, device=self.device))
         two = {k: v[:1].expand(2, *v.shape[1:]) for k, v in self.parameters.items()}
         held = {k: v[:1].expand(2, *v.shape[1:]).clone() for k, v in self.buffers.items()}
@@ -306,14 +330,13 @@ class Population:
         self.best_score = np.where(better, now, self.best_score)
         self.best_epoch = np.where(better, epoch, self.best_epoch)
         for chunk in active:
-            if f"valid_{select}" in values or broken[chunk.runs].any() or chunk.keeps_best:
-                chunk.keep(better[chunk.runs])
+            chunk.keep(better[chunk.runs])
         if patience is not None and f"valid_{select}" in values:
             stopped |= epoch - self.best_epoch >= patience
 
     # ---- checkpoints ----------------------------------------------------------------------------------------
 
-    def _stamp(self, data: Data, select: str) -> str:
+    def _stamp(self, data: Data, select: str, members: np.ndarray[Any, Any]) -> str:
         """A digest of all that a checkpoint must agree with to be gone on from."""
         about = {
             "seeds": self.seeds, "lr": self.lr, "weight_decay": self.weight_decay, "optimizer": self.optimizer,
@@ -323,7 +346,7 @@ class Population:
             "network": repr(self.module), "shapes": {k: list(v.shape) for k, v in self.parameters.items()},
         }  # fmt: skip
         digest = hashlib.sha256(json.dumps(about).encode())
-        for tensor in (*data.tensors(), self.objective.inverse):
+        for tensor in (*data.tensors(), self.objective.inverse, self.objective.prior, torch.from_numpy(members)):
             if tensor is not None:
                 digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
                 digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
@@ -345,14 +368,21 @@ class Population:
             "best_score": torch.from_numpy(self.best_score),
             "stopped": torch.from_numpy(stopped),
         }
-        about = {"stamp": stamp, "epoch": epoch, "failed": {str(k): v for k, v in self.failed.items()}}
+        factors = [self.schedule(e) for e in range(epoch)] if self.schedule is not None else [1.0] * epoch
+        about = {
+            "stamp": stamp,
+            "epoch": epoch,
+            "factors": factors,
+            "failed": {str(k): v for k, v in self.failed.items()},
+        }
         write_tensors(path, tensors, about)
 
     def _resume(
         self, path: Path, stamp: str, chunks: list[Stack]
     ) -> tuple[int, dict[str, list[np.ndarray[Any, Any]]], np.ndarray[Any, Any]]:
         tensors, about = read_tensors(path)
-        if about.get("stamp") != stamp:
+        factors = [1.0 if self.schedule is None else self.schedule(e) for e in range(about.get("epoch", 0))]
+        if about.get("stamp") != stamp or about["factors"] != factors:
             raise ValueError(f"the checkpoint {path} is of other data or settings; move it away, or give another file")
         for chunk in chunks:
             chunk.load(tensors)
@@ -421,9 +451,12 @@ def _stack(states: list[dict[str, Any]], device: torch.device) -> dict[str, Tens
 
 
 def _join(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Put chunks of runs together again; what has no run axis is the same in all."""
+    """Put chunks of runs together again; what has no run axis, the step's number, is the furthest's."""
     return {
-        name: torch.cat([s[name].detach() for s in states]) if t.dim() else t.clone() for name, t in states[0].items()
+        name: torch.cat([s[name].detach() for s in states])
+        if t.dim()
+        else torch.stack([s[name] for s in states]).amax()
+        for name, t in states[0].items()
     }
 
 

@@ -1,0 +1,3 @@
+from naysayer.cli import main
+
+main()

@@ -1,0 +1,388 @@
+"""The command: parse, call, print. Every error is one line on standard error, and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+app = typer.Typer(
+    name="naysayer",
+    help="Learn classifiers from labels that only say what an example is not.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Label = Annotated[str, typer.Option(help="The column that holds the labels.")]
+Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
+Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path("demo.png"),
+    epochs: Annotated[int, typer.Option(help="Epochs of every run.")] = 50,
+    seed: Annotated[int, typer.Option(help="Seed of labels, splits and runs.")] = 0,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Train the paper's five methods on scikit-learn's digits, from "not this digit" labels."""
+    from naysayer import demo as job
+
+    trials = job.run(epochs=_at_least_one(epochs, "--epochs"), seed=seed, device=device)
+    job.plot(trials, out)
+    if as_json:
+        keys = ("method", "n_answers", "true_accuracy", "estimated", "true_of_estimated")
+        _print_json({"plot": str(out), "trials": [{k: getattr(t, k) for k in keys} for t in trials]})
+        return
+    rows = []
+    for title, method in ((v, k) for k, v in job.METHODS.items()):
+        mine = [t for t in trials if t.method == method]
+        single = mine[0]
+        rows.append([title, _percent(*single.estimated), f"{100 * single.true_of_estimated:.1f}"])
+        rows[-1] += [f"{100 * t.true_accuracy:.1f}" for t in mine]
+    print('Digits, learned from labels that only say "not this one" (accuracy in %).\n')
+    heads = ["method", "estimated from “no” labels", "true", *(f"{n} no" for n in job.ANSWERS)]
+    _print_table(heads, rows)
+    print("\nEstimated and true: one run, one “no” an image. The estimate never saw a true label.")
+    print(f"To the right: true accuracy with 1 to {job.ANSWERS[-1]} “no” an image, mean of {job.SEEDS} runs.")
+    print("Free, max operator and gradient ascent need more labels than these thousand: README has MNIST's 60,000.")
+    print(f"The plot is in {out}.")
+
+
+@app.command()
+def train(
+    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or npz file, a row an example.")],
+    label: Label,
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    classes: Classes = None,
+    ordinary: Ordinary = False,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")] = "",
+    method: Annotated[
+        str, typer.Option(help="auto, free, max, ascent, forward, pairwise; or some, by commas.")
+    ] = "auto",
+    network: Annotated[str, typer.Option(help="mlp or linear.")] = "mlp",
+    hidden: Annotated[str, typer.Option(help="Widths of the hidden layers, separated by commas.")] = "128",
+    lr: Annotated[str, typer.Option(help="Learning rates to try, separated by commas.")] = "0.001,0.003,0.01",
+    epochs: Annotated[int, typer.Option(help="Epochs at the most.")] = 100,
+    seeds: Annotated[int, typer.Option(help="Runs of each setting, each holding out other labels.")] = 5,
+    alpha: Annotated[
+        float | None, typer.Option(help="Weight of 'is not' against 'is' labels, where both occur; default: alike.")
+    ] = None,
+    transition: Annotated[
+        Path | None, typer.Option(help="Q as a CSV of numbers, rows = true class, in the order of the classes.")
+    ] = None,
+    refit: Annotated[bool, typer.Option("--refit", help="Train once more on all rows.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of splits, starts and shuffles.")] = 0,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Train on a table whose labels say what each row is not (`cat`, or `!cat` mixed with plain `dog`).
+
+    Run again after it was stopped, it goes on from where it was.
+    """
+    from naysayer import tables
+    from naysayer.estimators import ComplementaryClassifier
+
+    data = tables.read_table(table)
+    y_bar, names, said = tables.read_labels(data, label, _words(classes), ordinary)
+    encoder = tables.TableEncoder().fit(data, drop=[label, *(_words(drop) or [])])
+    model = ComplementaryClassifier(
+        _words(method) or "auto",
+        network,
+        hidden=tuple(int(v) for v in _numbers(hidden, "--hidden")),
+        lr=_numbers(lr, "--lr"),
+        max_epochs=_at_least_one(epochs, "--epochs"),
+        n_seeds=_at_least_one(seeds, "--seeds"),
+        validation_fraction=1 / max(2, seeds),
+        alpha=alpha,
+        refit=refit,
+        classes=np.arange(len(names)),
+        transition=None if transition is None else _read_matrix(transition),
+        device=device,
+        checkpoint=out / "checkpoint",
+        random_state=seed,
+        verbose=1,
+    )
+    _check_writable(out)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(encoder.transform(data), y_bar)
+    told = [said, *encoder.notes, *(str(w.message) for w in caught if issubclass(w.category, UserWarning))]
+    model.classes_ = np.array(names)
+    model.classes = None
+    model.save(out, extra={"table": encoder.to_dict(), "label": label})
+    if as_json:
+        estimate = dict(zip(("estimate", "low", "high"), model.estimated_accuracy_, strict=True))
+        _print_json(
+            {"model": str(out), "classes": names, "rows": data.n_rows, "notes": told, "trials": model.trials_}
+            | {"method": model.method_, "lr": model.lr_, "epochs": model.best_epoch_ + 1, "accuracy": estimate}
+        )
+        return
+    for line in told:
+        print(line)
+    print()
+    rows = [
+        [t["method"], f"{t['lr']:g}", str(t["epoch"] + 1), f"{100 * t['estimated_accuracy']:.1f}"]
+        for t in model.trials_
+    ]
+    _print_table(["method", "learning rate", "epochs", "estimated accuracy %"], rows)
+    print(f"\nchosen: {model.method_} at learning rate {model.lr_:g}, {model.best_epoch_ + 1} epochs")
+    print(f"estimated accuracy: {_percent(*model.estimated_accuracy_)} %, from held-out labels")
+    print(f"saved in {out}; next: naysayer predict {out} TABLE")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or npz file with the same columns.")],
+    out: Annotated[Path | None, typer.Option(help="CSV file to write; default: standard output.")] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="One column more for each class's probability.")
+    ] = False,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Predict the class of each row of a table."""
+    import csv
+    import io
+
+    from naysayer import tables
+    from naysayer.files import write_text
+
+    fitted, encoder, _ = _load(model, device)
+    p = fitted.predict_proba(encoder.transform(tables.read_table(table)))
+    best = p.argmax(axis=1)
+    heads = ["row", "prediction", "probability"]
+    rows: list[list[Any]] = [[i, str(fitted.classes_[k]), round(float(p[i, k]), 6)] for i, k in enumerate(best)]
+    if probabilities:
+        heads += [f"P({c})" for c in fitted.classes_]
+        rows = [row + [round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
+    if as_json:
+        text = json.dumps([dict(zip(heads, row, strict=True)) for row in rows]) + "\n"
+    else:
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows([heads, *rows])
+        text = buffer.getvalue()
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_text(out, text)
+        print(f"{len(rows)} predictions are in {out}", file=sys.stderr)
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or npz file with labels that were not trained on.")],
+    label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
+    ordinary: Ordinary = False,
+    confidence: Confidence = 0.95,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Estimate a model's accuracy, in all and per class, from labels that say what rows are not."""
+    from naysayer import metrics, tables
+
+    fitted, encoder, about = _load(model, device)
+    data = tables.read_table(table)
+    names = [str(c) for c in fitted.classes_]
+    y_bar, _, said = tables.read_labels(data, label or about["label"], names, ordinary)
+    predicted = fitted.predict_proba(encoder.transform(data)).argmax(axis=1)
+    options: dict[str, Any] = {"n_classes": len(names), "transition": fitted.transition}
+    accuracy = metrics.accuracy_interval(y_bar, predicted, confidence=confidence, **options)
+    prior = metrics.class_prior_interval(y_bar, confidence=confidence, **options)
+    recall = np.diag(metrics.confusion_matrix(y_bar, predicted, normalize="true", **options))
+    precision = np.diag(metrics.confusion_matrix(y_bar, predicted, normalize="pred", **options))
+    share = np.bincount(predicted, minlength=len(names)) / len(predicted)
+    if as_json:
+        per_class = [
+            {"class": names[k], "prior": prior.estimate[k], "prior_low": prior.low[k], "prior_high": prior.high[k],
+             "predicted_share": share[k], "recall": recall[k], "precision": precision[k]}
+            for k in range(len(names))
+        ]  # fmt: skip
+        estimate = dict(zip(("estimate", "low", "high"), accuracy, strict=True))
+        _print_json({"labels": said, "accuracy": estimate, "confidence": confidence, "classes": per_class})
+        return
+    print(said)
+    print(f"estimated accuracy: {_percent(*accuracy)} % ({100 * confidence:g}% interval)\n")
+    rows = [
+        [names[k], _percent(prior.estimate[k], prior.low[k], prior.high[k])]
+        + [f"{100 * v[k]:.1f}" for v in (share, recall, precision)]
+        for k in range(len(names))
+    ]
+    _print_table(["class", "share %", "predicted share %", "recall %", "precision %"], rows)
+    print("\nAll are estimates from these labels; those of a single class rest on few of them and may leave 0 to 100.")
+
+
+@app.command()
+def plan(
+    classes: Annotated[int, typer.Option(help="How many classes there are.")],
+    margin: Annotated[float, typer.Option(help="Half-width of the interval that is wanted, e.g. 0.01.")] = 0.01,
+    accuracy: Annotated[float, typer.Option(help="The accuracy that you expect.")] = 0.9,
+    confidence: Confidence = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Say how many labels of each kind estimate an accuracy to within a margin."""
+    from naysayer.planning import labels_needed
+
+    needed = labels_needed(classes, margin, accuracy, confidence)
+    if as_json:
+        about = {"classes": classes, "margin": margin, "accuracy": accuracy, "confidence": confidence}
+        _print_json(about | {"labels": needed._asdict()})
+        return
+    print(
+        f"To know an accuracy near {100 * accuracy:g} % to within ± {100 * margin:g} points, "
+        f"{classes} classes, {100 * confidence:g}% confidence:\n"
+    )
+    kinds = {
+        "ordinary": "“it is c”",
+        "yes_no": "“is it c?” of a random class, yes or no",
+        "complementary": "“it is not c”",
+    }
+    rows = [
+        [text, f"{getattr(needed, kind):,}", f"{getattr(needed, kind) / needed.ordinary:.1f}"]
+        for kind, text in kinds.items()
+    ]
+    _print_table(["label", "how many", "times the ordinary"], rows)
+    print("\nA yes/no answer is worth taking where it costs less than an ordinary label by more than that factor.")
+
+
+@app.command()
+def doctor(
+    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or npz file with a column of labels.")],
+    label: Annotated[str | None, typer.Option(help="The column of labels; default: the only one.")] = None,
+    classes: Classes = None,
+    ordinary: Ordinary = False,
+    confidence: Confidence = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Say what labels tell: counts, class shares, whether they can be uniform, and what to use."""
+    from naysayer import tables
+    from naysayer.doctor import examine
+
+    data = tables.read_table(table)
+    if label is None:
+        if len(data.columns) > 1:
+            raise ValueError(f"--label must name one of the columns {', '.join(data.columns)}")
+        label = next(iter(data.columns))
+    y_bar, names, said = tables.read_labels(data, label, _words(classes), ordinary)
+    report = examine(y_bar, len(names), names, confidence)
+    if as_json:
+        _print_json({"labels": said} | report.to_dict())
+        return
+    print(f"{said}\n")
+    rows = [[c.name, f"{c.ruled_out:,}", f"{c.named:,}", _percent(c.prior, c.low, c.high)] for c in report.classes]
+    _print_table(["class", "ruled out", "named", "share of the rows %"], rows)
+    print()
+    for finding in report.findings:
+        print(f"{finding.level:>8}: {finding.text}")
+    print()
+    for line in report.advice:
+        print(f"  {line}")
+
+
+# ---- what the commands share --------------------------------------------------------------------------------
+
+
+def _load(folder: Path, device: str) -> tuple[Any, Any, dict[str, Any]]:
+    """A trained model, its table's encoder, and what else was saved with it."""
+    from naysayer.estimators import ComplementaryClassifier
+    from naysayer.tables import TableEncoder
+
+    fitted = ComplementaryClassifier.load(folder, device=device)
+    if "table" not in fitted.extra_:
+        raise ValueError(f"the model at {folder} was not trained on a table by this command; use it from Python")
+    return fitted, TableEncoder.from_dict(fitted.extra_["table"]), fitted.extra_
+
+
+def _check_writable(folder: Path) -> None:
+    """Find out before the training, not after it, that its result cannot be saved."""
+    from naysayer.files import whole_file
+
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out must be a folder; {folder} is a file")
+    probe = folder / ".writable"
+    with whole_file(probe):
+        pass
+    probe.unlink(missing_ok=True)
+
+
+def _read_matrix(path: Path) -> Any:
+    try:
+        return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} must be a CSV of numbers, one row a class: {error}") from None
+
+
+def _words(text: str | None) -> list[str] | None:
+    return [word.strip() for word in text.split(",") if word.strip()] if text else None
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(word) for word in _words(text) or []]
+    except ValueError:
+        raise ValueError(f"{option} must be numbers separated by commas; got {text!r}") from None
+
+
+def _at_least_one(value: int, option: str) -> int:
+    if value < 1:
+        raise ValueError(f"{option} must be at least 1; got {value}")
+    return value
+
+
+def _percent(estimate: float, low: float, high: float) -> str:
+    return f"{100 * estimate:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _print_table(heads: list[str], rows: list[list[str]]) -> None:
+    """Print a plain table: first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    for row in [heads, ["-" * w for w in widths], *rows]:
+        first, *others = (
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  ".join([first, *others]).rstrip())
+
+
+def _print_json(value: Any) -> None:
+    def plain(v: Any) -> Any:
+        if isinstance(v, (np.ndarray, np.generic)):
+            return v.tolist()
+        raise TypeError(f"cannot write {type(v).__name__} as JSON")
+
+    print(json.dumps(value, indent=1, default=plain))
+
+
+def main() -> None:
+    """Run the command; turn every expected error into one line and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        code = _fail(str(error) or type(error).__name__)
+    except KeyboardInterrupt:
+        print("interrupted; what was saved on the way is kept", file=sys.stderr)
+        code = 130
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not one of the parser's own
+            if type(error).__name__ == "Abort":
+                sys.exit(130)
+            raise
+        code = _fail(error.format_message())
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> int:
+    print(f"naysayer: {' '.join(message.split())}", file=sys.stderr)
+    return 2

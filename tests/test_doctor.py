@@ -1,0 +1,303 @@
+"""The check-up: sound labels pass, each fault is found, and the report is what JSON can hold."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from helpers import raises
+from naysayer import complement, metrics, transition
+from naysayer.doctor import ClassRow, Finding, examine
+
+EYE = np.eye(5, dtype=bool)
+
+
+def truth(n, seed=0, prior=(0.4, 0.3, 0.15, 0.1, 0.05)):
+    return np.random.default_rng([seed, 1]).choice(len(prior), size=n, p=prior)
+
+
+def mixed(y_ordinary, y_bar):
+    """Ordinary labels, then complementary ones, as a ruled-out matrix."""
+    return np.concatenate([~EYE[y_ordinary], EYE[y_bar]])
+
+
+def answers(y, asked):
+    """What "is it c?" gets: yes names the class, no rules one out."""
+    return np.where((asked == y)[:, None], ~EYE[y], EYE[asked])
+
+
+def texts(report, level):
+    return [finding.text for finding in report.findings if finding.level == level]
+
+
+def test_uniform_labels_are_plausible():
+    report = examine(complement(truth(2000), 5, random_state=0), 5)
+    assert {finding.level for finding in report.findings} == {"ok", "note"}
+    assert report.kinds == {"complementary": 2000, "several": 0, "ordinary": 0, "silent": 0}
+    assert report.advice == [
+        "Uniform labels are plausible: the defaults fit (transition=None), if chance chose the classes.",
+        'Fewer than 5,000 labels: method "forward" or ReductionClassifier usually win; "auto" tries several.',
+    ]
+
+
+def alarms(draw, trials):
+    """How often labels get a problem."""
+    return np.mean([len(texts(examine(*draw(seed)), "problem")) > 0 for seed in range(trials)])
+
+
+def rarely(trials):
+    """At most 5%, give or take chance."""
+    return 0.05 + 3 * (0.05 * 0.95 / trials) ** 0.5
+
+
+def various(y, n_labels, seed):
+    """Labels of 7 classes, as a ruled-out matrix."""
+    drawn = complement(y, 7, n_labels=n_labels, random_state=seed)
+    return np.eye(7, dtype=bool)[drawn] if n_labels == 1 else drawn
+
+
+def test_sound_labels_rarely_alarm():
+    """Also where all examples are of one class, so that the others are ruled out as often as can be."""
+    assert alarms(lambda seed: (complement(truth(300, seed), 5, random_state=seed), 5), 100) == 0
+    one = np.zeros(300, dtype=int)
+    assert alarms(lambda seed: (complement(one, 3, random_state=seed), 3), 200) <= rarely(200)
+    assert alarms(lambda seed: (various(one, 2, seed), 7), 100) <= rarely(100)
+    assert alarms(lambda seed: (np.concatenate([various(one, s, seed) for s in (1, 4)]), 7), 30) <= rarely(30)
+
+
+@pytest.mark.parametrize(("n_ordinary", "n_complementary"), [(20, 400), (200, 200)])
+def test_sound_mixtures_rarely_alarm(n_ordinary, n_complementary):
+    def draw(seed):
+        y_bar = complement(truth(n_complementary, seed + 1000), 5, random_state=seed)
+        return (mixed(truth(n_ordinary, seed), y_bar),)
+
+    assert alarms(draw, 60) <= rarely(60)
+
+
+def test_sound_answers_rarely_alarm():
+    assert alarms(lambda seed: (answers(truth(300, seed), truth(300, seed + 1000, [0.2] * 5)),), 60) <= rarely(60)
+
+
+def test_alarms_can_be_many():
+    q = transition.biased([4, 1, 1, 1, 1])
+    assert alarms(lambda seed: (complement(truth(600, seed), 5, transition=q, random_state=seed), 5), 50) > 0.9
+
+
+def test_a_class_ruled_out_too_often_is_named():
+    y_bar = np.repeat([0, 1, 2, 3], [450, 250, 200, 100])
+    report = examine(y_bar, class_names=["cat", "dog", "emu", "fox"])
+    assert texts(report, "problem") == [
+        "'cat' is ruled out in 45% of the complementary labels; uniform ones allow 33.3% at most (p < 1e-12)."
+    ]
+    assert "transition.biased" in report.advice[0]
+    assert "transition.estimate" in report.advice[0]
+    assert not any("plausible" in sentence for sentence in report.advice)
+
+
+def test_all_classes_ruled_out_too_often_are_named():
+    (text,) = texts(examine(np.repeat([3, 0, 1, 2, 4], [420, 380, 100, 80, 20])), "problem")
+    assert text.startswith("'3' is ruled out in 42%")
+    assert text.endswith(" Too often as well: '0'.")
+
+
+def test_biased_sets_are_found():
+    q = transition.biased([3, 1, 1, 1, 1])
+    y_bar = complement(truth(2000, prior=[0.2] * 5), 5, n_labels=2, random_state=0)
+    assert not texts(examine(y_bar), "problem")
+    rng = np.random.default_rng(0)
+    y_bar = np.array([EYE[rng.choice(5, 2, replace=False, p=q[y])].any(axis=0) for y in truth(2000, prior=[0.2] * 5)])
+    report = examine(y_bar)
+    assert report.kinds["several"] == 2000
+    (text,) = texts(report, "problem")
+    assert "uniform ones allow 50% at most" in text
+
+
+def test_a_small_excess_is_chance():
+    report = examine(np.repeat([0, 1, 2], [54, 26, 20]), 3)
+    assert texts(report, "ok") == [
+        "No class is ruled out significantly more often than uniform labels allow: 54% at most ('0'), the limit is 50%."
+    ]
+
+
+def test_confidence_sets_the_level():
+    y_bar = np.repeat([0, 1, 2], [60, 25, 15])
+    assert texts(examine(y_bar, 3, confidence=0.9), "problem")
+    assert not texts(examine(y_bar, 3, confidence=0.99), "problem")
+
+
+def test_priors_cover_the_truth():
+    prior = [0.4, 0.3, 0.15, 0.1, 0.05]
+    held = np.zeros(5)
+    for seed in range(100):
+        report = examine(complement(truth(300, seed), 5, random_state=seed), 5)
+        held += [row.low <= p <= row.high for row, p in zip(report.classes, prior)]
+    assert (held >= 100 * (0.95 - 3 * (0.95 * 0.05 / 100) ** 0.5)).all()
+
+
+def test_classes_are_counted_by_kind():
+    y_bar = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0], [1, 1, 0, 1], [0, 1, 1, 1], [0, 0, 0, 0]], dtype=bool)
+    report = examine(y_bar, class_names=["a", "b", "c", "d"])
+    assert (report.n_rows, report.n_classes) == (6, 4)
+    assert report.kinds == {"complementary": 2, "several": 1, "ordinary": 2, "silent": 1}
+    assert [(row.name, row.ruled_out, row.named) for row in report.classes] == [
+        ("a", 2, 1),
+        ("b", 1, 0),
+        ("c", 1, 1),
+        ("d", 0, 0),
+    ]
+    estimate, low, high = metrics.class_prior_interval(y_bar)
+    for k, row in enumerate(report.classes):
+        assert (row.prior, row.low, row.high) == pytest.approx((estimate[k], low[k], high[k]))
+    assert "1 of 6 rows say nothing; they count for nothing." in texts(report, "note")
+
+
+def test_both_encodings_give_one_report():
+    y_bar = complement(truth(500), 5, random_state=0)
+    one, other = examine(y_bar, 5), examine(EYE[y_bar])
+    assert [row.name for row in one.classes] == [row.name for row in other.classes]
+    assert (one.kinds, one.findings, one.advice) == (other.kinds, other.findings, other.advice)
+    np.testing.assert_allclose([row.prior for row in one.classes], [row.prior for row in other.classes])
+
+
+def test_renamed_classes_get_the_same_report():
+    y_bar, order = np.repeat([0, 1, 2, 3], [450, 250, 200, 100]), np.array([2, 0, 3, 1])
+    one = examine(y_bar, class_names=["a", "b", "c", "d"])
+    other = examine(order[y_bar], class_names=["b", "d", "a", "c"])
+    assert one.findings == other.findings
+    assert sorted(one.classes, key=lambda row: row.name) == sorted(other.classes, key=lambda row: row.name)
+
+
+def test_disagreeing_kinds_are_found():
+    ordinary = truth(600, prior=[0.2] * 5)
+    y_bar = complement(truth(600, 1, [0.8, 0.05, 0.05, 0.05, 0.05]), 5, random_state=0)
+    report = examine(mixed(ordinary, y_bar))
+    (text,) = texts(report, "problem")
+    assert text.startswith("'0' is ")
+    assert text.endswith("the former are not uniform, or the examples are not of one population.")
+    assert any("alpha" in sentence for sentence in report.advice)
+    assert "transition.estimate" in report.advice[0]
+
+
+def test_agreeing_kinds_are_noted():
+    report = examine(mixed(truth(300), complement(truth(300, 1), 5, random_state=0)))
+    assert "Complementary and ordinary labels agree on how common each class may be." in texts(report, "ok")
+    assert not texts(report, "problem")
+
+
+def test_the_share_of_yes_is_noted():
+    y = truth(2000)
+    even = examine(answers(y, truth(2000, 1, [0.2] * 5)))
+    (note,) = (text for text in texts(even, "note") if "ordinary" in text)
+    assert 'questions "is it ...?" about uniform classes get 20% yes. The labels may be such answers.' in note
+    uneven = examine(answers(y, truth(2000, 1, [0.6, 0.1, 0.1, 0.1, 0.1])))
+    (note,) = (text for text in texts(uneven, "note") if "ordinary" in text)
+    assert note.endswith("If these labels are answers, some classes were asked about more often; if not, never mind.")
+    assert texts(uneven, "problem")
+
+
+def test_sets_are_no_answers_to_one_question():
+    y_bar = np.concatenate([complement(truth(100), 5, n_labels=2, random_state=0), ~EYE[truth(20)]])
+    assert not any("questions" in finding.text for finding in examine(y_bar).findings)
+
+
+def test_a_class_never_ruled_out_is_found():
+    y_bar = complement(truth(500, prior=[0.25] * 4), 4, random_state=0)
+    report = examine(y_bar, class_names=["cat", "dog", "emu", "fox", "gnu"])
+    assert texts(report, "warning") == [
+        "Never ruled out, as if every example were one: 'gnu' (probability < 1e-12 if all classes are equally common). "
+        "Asked about at all?"
+    ]
+    assert report.classes[4].prior == 1
+    assert "Ask about every class: one that is never ruled out cannot be learned ('gnu')." in report.advice
+
+
+def test_a_class_never_ruled_out_by_few_labels_may_be_chance():
+    report = examine([0, 1, 2, 3] * 3, n_classes=8)
+    (note,) = (text for text in texts(report, "note") if "Never" in text)
+    assert note == (
+        "Never ruled out: '4', '5', '6', '7'; that may be chance (probability = 0.2 if all classes are equally common)."
+    )
+    assert report.advice == ["Collect more labels before you train."]
+
+
+def test_many_names_are_cut_short():
+    report = examine([0, 1, 2] * 200, n_classes=12)
+    assert "'3', '4', '5', '6', '7' and 4 more" in texts(report, "warning")[0]
+
+
+def test_few_labels_are_too_few():
+    assert texts(examine(complement(truth(39), 5, random_state=0), 5), "warning") == [
+        "39 labels are too few to learn 5 classes; 40 are a start."
+    ]
+    assert not texts(examine(complement(truth(40), 5, random_state=0), 5), "warning")
+
+
+def test_two_classes_are_ordinary():
+    one = examine([0, 0, 1] * 20, class_names=["yes", "no"])
+    other = examine(np.eye(2, dtype=bool)[[0, 0, 1] * 20], class_names=["yes", "no"])
+    assert one == other
+    assert one.kinds == {"complementary": 0, "several": 0, "ordinary": 60, "silent": 0}
+    assert [(row.ruled_out, row.named) for row in one.classes] == [(0, 20), (0, 40)]
+    assert one.findings[0] == Finding("note", "With two classes, not 'yes' is 'no': every label is an ordinary one.")
+    assert one.advice == ["All labels are ordinary ones: any classifier will do."]
+
+
+def test_ordinary_labels_alone_need_no_library():
+    report = examine(~EYE[truth(1000)])
+    assert [row.named for row in report.classes] == np.bincount(truth(1000), minlength=5).tolist()
+    assert report.findings == [
+        Finding("note", "A fifth of these labels (200) tells an accuracy of 90% within 4.4 points.")
+    ]
+    assert report.advice == ["All labels are ordinary ones: any classifier will do."]
+
+
+def test_the_margin_is_said():
+    single = examine(complement(truth(1000), 5, random_state=0), 5)
+    assert single.findings[-1].text == (
+        "A fifth of these labels (200) tells an accuracy of 90% within 9.8 points; 5 points take 685 labels."
+    )
+    several = examine(complement(truth(1000), 5, n_labels=2, random_state=0), 5)
+    assert several.findings[-1].text == (
+        "A fifth of these labels (200) tells an accuracy of 90% within 9.8 points at most; "
+        "5 points take 685 labels at most."
+    )
+
+
+def test_many_labels_are_advised_otherwise():
+    report = examine(complement(truth(5000), 5, random_state=0), 5)
+    assert report.advice[-1] == (
+        '5,000 labels or more: method "auto" tries several and takes the best by estimated accuracy.'
+    )
+
+
+def test_assumed_classes_are_said():
+    y_bar = complement(truth(200), 5, random_state=0)
+    assumed = Finding("note", "5 classes are assumed, as 4 is the largest label; pass n_classes if there are more.")
+    assert examine(y_bar).findings[0] == assumed
+    for known in (examine(y_bar, 5), examine(y_bar, class_names="abcde"), examine(EYE[y_bar])):
+        assert assumed not in known.findings
+
+
+def test_report_goes_through_json():
+    report = examine(mixed(truth(50), complement(truth(300), 5, random_state=0)), class_names=range(1990, 1995))
+    state = report.to_dict()
+    assert json.loads(json.dumps(state, allow_nan=False)) == state
+    assert list(state) == ["n_rows", "n_classes", "kinds", "classes", "findings", "advice"]
+    assert ClassRow(**state["classes"][0]) == report.classes[0]
+    assert state["classes"][0]["name"] == "1990"
+    assert [Finding(**finding) for finding in state["findings"]] == report.findings
+
+
+def test_bad_arguments_are_named():
+    with raises("`class_names` must name each of 3 classes; got 2 names"):
+        examine([0, 1, 2], n_classes=3, class_names=["a", "b"])
+    with raises("`y_bar` must hold classes 0 to 1; got 2 at row 2; pass n_classes=3?"):
+        examine([0, 1, 2], class_names=["a", "b"])
+    with raises("each row of `y_bar` must leave a class possible; row 1 rules out all 3; drop that row"):
+        examine([[True, False, False], [True, True, True]])
+    with raises("`y_bar` must rule out a class in at least one row; got only rows that rule out nothing"):
+        examine(np.zeros((4, 3), dtype=bool))
+    with raises("`confidence` must lie between 0 and 1, as 0.95 does; got 95"):
+        examine([0, 1, 2], confidence=95)
