@@ -28,6 +28,7 @@ def save(folder: str, name: str, result: dict[str, Any]) -> None:
     """Write a result as JSON, with the command that made it."""
     path = Path(folder) / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = "python " + shlex.join(a for a in sys.argv if not a.startswith("/"))
+    words = [word for i, word in enumerate(sys.argv) if "--out" not in sys.argv[max(0, i - 1) : i + 1]]
+    command = "python " + shlex.join([f"benchmarks/{Path(words[0]).name}", *words[1:]])
     path.write_text(json.dumps({"command": command} | result, indent=1) + "\n")
     print(f"\nwritten to {path.name}")

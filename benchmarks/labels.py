@@ -30,7 +30,7 @@ from naysayer import Population, complement, networks, objectives, transition, u
 
 N_TRAIN, K_TRAIN, D, BATCH = 1_000_000, 1_000, 16, 256
 OBJECTIVES = ("GradientAscent", "Forward")
-SIZES, K, REPEATS = (100_000, 1_000_000, 10_000_000), 10, 5
+SIZES, K, REPEATS = (100_000, 1_000_000, 10_000_000), 10, 9
 ARRAY_MB = N_TRAIN * K_TRAIN * 4 / 1e6
 
 

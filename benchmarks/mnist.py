@@ -3,7 +3,7 @@
     python benchmarks/mnist.py --data FOLDER [--epochs 300] [--trials 4] [--device cuda] [--out benchmarks/results]
 
 FOLDER holds mnist/train-images-idx3-ubyte.gz and its three sisters. MLP 784-500-10, Adam at 5e-5, weight decay 1e-4
-on weights, mini-batches of 256; each trial draws its own complementary labels. All trials of a method are one population.
+on weights, mini-batches of 256; each trial draws its own complementary labels. A method's trials are one population.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import time
 
 import numpy as np
 import torch
-from common import hardware, save
 
+from common import hardware, save
 from naysayer import Population, complement, datasets, metrics, networks, objectives
 
 EXPECTED = {"free": 77, "max": 89, "ascent": 92, "forward": 94, "pairwise": 82}  # near these, after 300 epochs

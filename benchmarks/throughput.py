@@ -2,9 +2,9 @@
 
     python benchmarks/throughput.py [--device cpu|cuda] [--out benchmarks/results]
 
-The job is the paper's: an MLP 784-500-10, mini-batches of 256, 60,000 uint8 examples, gradient ascent, Adam. A run-epoch
-is one epoch of one run, shuffling included, validation and test left out on both sides. Times are medians over epochs
-after the first; what the first one spends on building kernels and capturing the step is printed apart.
+The job is the paper's: an MLP 784-500-10, mini-batches of 256, 60,000 uint8 examples, gradient ascent, Adam. A
+run-epoch is one epoch of one run, shuffling included, validation and test left out on both sides. Times are medians
+over epochs after the first; what the first one spends on building kernels and capturing the step is printed apart.
 
 On CUDA the floor is what the optimiser must move (parameters, gradients and both moments read, all but the gradients
 written, gradients and weights moved once more by the products) at the rate of a copy, plus the products' flops at
@@ -149,9 +149,8 @@ def measure_cuda(X, y_bar) -> dict:
         middle = statistics.median(ms)
         ratio = 1e3 * plain / middle
         gap = middle / (floor["optimizer_ms"] + floor["products_ms"])
-        print(
-            f"{n_runs:4d}   {middle:14.3f}   ({min(ms):.3f} .. {max(ms):.3f})   {ratio:13.0f}   {gap:10.1f}   {extra:.2f}"
-        )
+        spread = f"({min(ms):.3f} .. {max(ms):.3f})"
+        print(f"{n_runs:4d}   {middle:14.3f}   {spread}   {ratio:13.0f}   {gap:10.1f}   {extra:.2f}")
         rows.append({"runs": n_runs, "ms_per_run_epoch": middle, "all_ms": ms, "textbook_ratio": ratio,
                      "floor_ratio": gap, "first_epoch_extra_s": extra})  # fmt: skip
     return {"textbook_ms": 1e3 * plain, "floor": floor, "engine": rows}

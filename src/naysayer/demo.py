@@ -115,7 +115,8 @@ def plot(trials: list[Trial], path: str | os.PathLike[str]) -> None:
         _draw_estimates(middle, single)
         _draw_answers(right, trials)
         figure.suptitle('Learning digits from labels that only say "not this one"', fontsize=14, x=0.005, ha="left")
-        figure.get_layout_engine().set(wspace=0.06)
+        spacing: Any = figure.get_layout_engine()
+        spacing.set(wspace=0.06)
         with whole_file(path) as temporary:
             figure.savefig(temporary, dpi=150, format="png")
         plt.close(figure)

@@ -414,6 +414,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             "format": FORMAT,
             "settings": self._settings_to_json(),
             "fitted": self._fitted_to_json(),
+            "extra": extra or {},
         }
         tensors = {f"parameter.{k}": v for k, v in self.parameters_.items()}
         tensors |= {f"buffer.{k}": v for k, v in self.buffers_.items()}
