@@ -7,8 +7,8 @@ Its memory is the most that the process ever held, less what it held just before
 behind it; an (N, K) array of float32 would take 4 GB. Each objective trains in a process of its own.
 
 Then labels are drawn and turned into weights for 10 classes and up to ten million examples. Times are medians over
-repeats; the ratio is that of the time an example at the largest N to that at the smallest, 1 being linear. The smallest
-N fits in the processor's cache and reuses its memory; at the largest each call also pays for fresh memory.
+repeats; the ratio is that of the time an example to that at the smallest N, 1 being linear. The smallest N fits in
+the cache and its memory is used again; beyond it each call pays for fresh memory, so compare the two larger ones too.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from helpers import raises
 from sklearn.exceptions import DataConversionWarning
 
+from helpers import raises
 from naysayer.encoding import encode_labels
 
 KINDS = {
@@ -95,8 +95,8 @@ def test_proper_labels_give_no_warning():
         ([1.0, np.nan], None, "must name a class in each row; got nan at row 1; drop that row"),
         ([1.0, np.inf], [0, 1], "got inf at row 1"),
         (["a", None, "b"], None, "got None at row 1"),
-        (pd.Series([1, None, 2], dtype="Int64"), None, "got <NA> at row 1"),
-        (["a", " "], ["a", "b"], "must name a class in each row; got   at row 1"),
+        (pd.Series([1, None, 2], dtype="Int64"), None, "must name a class in each row"),
+        (["a", " "], ["a", "b"], "must name a class in each row; got blank text at row 1"),
         (np.array([1, "a"], dtype=object), None, "class values of one kind, that can be sorted; got int and str"),
         (["a", "b", "d"], ["a", "b", "c"], "must hold the classes a, b, c; got d at row 2; add it to `classes`?"),
         ([0, 9], range(9), "must hold the classes 0, 1, 2, 3, 4, 5, 6, 7, ...; got 9 at row 1"),

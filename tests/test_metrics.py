@@ -14,7 +14,7 @@ from sklearn import metrics as sklearn_metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from naysayer import complement, losses, metrics, transition
+from naysayer import complement, intervals, losses, metrics, transition
 
 BIASED = transition.biased([[0, 1, 2, 4], [2, 0, 1, 1], [1, 3, 0, 1], [1, 1, 5, 0]])
 NOISY = transition.noisy(4, 0.1, base=BIASED)
@@ -211,7 +211,7 @@ def test_symmetric_noise_gives_clopper_and_pearson():
 @pytest.mark.parametrize("tail", [0.005, 0.025, 0.25, 0.49])
 def test_saddlepoint_agrees_with_simulation(values, counts, end, tail):
     rng = np.random.default_rng(0)
-    bound = metrics._lower(np.array(values), np.array(counts), end, tail)
+    bound = intervals.lower_bound(np.array(values), np.array(counts), end, tail)
     gammas = rng.standard_gamma([*counts, 1], size=(300_000, len(counts) + 1))
     below = np.mean(gammas @ np.array([*values, end]) <= bound * gammas.sum(axis=1))
     assert below == pytest.approx(tail, rel=0.08)
@@ -220,16 +220,16 @@ def test_saddlepoint_agrees_with_simulation(values, counts, end, tail):
 def test_saddlepoint_passes_the_mean_smoothly():
     points, counts = np.array([0.0, 0.3, 1.0]), np.array([3, 4, 5])
     mean = points @ counts / counts.sum()
-    below = [metrics._share_below(mean + x, points, counts) for x in np.linspace(-1e-3, 1e-3, 41)]
+    below = [intervals.share_below(mean + x, points, counts) for x in np.linspace(-1e-3, 1e-3, 41)]
     steps = np.diff(below)
     assert (steps > 0).all()
     assert steps.max() < 1.1 * steps.min()
-    assert metrics._share_below(0.5, np.array([0.0, 0.5, 1.0]), np.array([7, 2, 7])) == pytest.approx(0.5)
+    assert intervals.share_below(0.5, np.array([0.0, 0.5, 1.0]), np.array([7, 2, 7])) == pytest.approx(0.5)
 
 
 def test_interval_of_many_different_values_is_nearly_normal():
     values = np.random.default_rng(0).uniform(size=5000)
-    _, low, high = metrics._interval(values, 0.0, 1.0, 0.025)
+    _, low, high = intervals.mean_interval(values, 0.0, 1.0, 0.025)
     half = 1.96 * values.std() / 5000**0.5
     assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.05 * half)
 

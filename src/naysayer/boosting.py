@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -15,8 +16,9 @@ from torch import Tensor
 from naysayer import transition as transitions
 from naysayer.checks import check_labels
 from naysayer.encoding import encode_labels
+from naysayer.intervals import Interval
 from naysayer.labels import RandomState, generator
-from naysayer.metrics import Interval, accuracy_interval, accuracy_score
+from naysayer.metrics import accuracy_interval, accuracy_score
 from naysayer.objectives import Forward, GradientAscent, NonNegative, Objective, Unbiased
 
 Floats = NDArray[np.float64]
@@ -217,15 +219,18 @@ class BoostedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _take(self, X: Any, *, reset: bool) -> Any:
         """Check features; LightGBM takes sparse ones and missing values."""
-        return validate_data(
+        X = validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
         )
+        return csr_matrix(X) if issparse(X) else X
 
     def _boost(
         self, X: Any, labels: NDArray[Any], rows: NDArray[Any], held_out: NDArray[Any], n_rounds: int, seed: int
     ) -> tuple[Any, dict[str, dict[str, list[float]]]]:
         """Boost on `rows`, watching `held_out` where there are any; give the booster and what was seen."""
         lightgbm = _import_lightgbm()
+        if (_dense(X[rows].min(axis=0)) == _dense(X[rows].max(axis=0))).all():
+            raise ValueError(f"`X` must have a feature that varies; got none among {X.shape[1]}")
         n_classes = len(self.classes_)
         parameters = {
             "learning_rate": self.learning_rate,
@@ -241,8 +246,6 @@ class BoostedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "verbose": -1,
         } | (self.parameters or {})
         train = lightgbm.Dataset(X[rows], params=parameters).construct()
-        if not any(train.feature_num_bin(j) > 1 for j in range(X.shape[1])):
-            raise ValueError(f"`X` must have a feature that varies; got none among {X.shape[1]}")
         watched: dict[str, Any] = {}
         record: dict[str, dict[str, list[float]]] = {}
         if len(held_out) > 0:
@@ -271,6 +274,11 @@ class BoostedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.classifier_tags.poor_score = True  # scikit-learn's checks pass ordinary labels, which say here what is not
         return tags
+
+
+def _dense(X: Any) -> Floats:
+    """Give an array of what may be sparse."""
+    return np.asarray(X.toarray() if issparse(X) else X)
 
 
 def _likelihood_curvature(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) -> Callable[[Tensor], Tensor]:

@@ -203,12 +203,17 @@ def evaluate(
     accuracy = metrics.accuracy_interval(y_bar, predicted, confidence=confidence, **options)
     prior = metrics.class_prior_interval(y_bar, confidence=confidence, **options)
     recall = np.diag(metrics.confusion_matrix(y_bar, predicted, normalize="true", **options))
-    precision = np.diag(metrics.confusion_matrix(y_bar, predicted, normalize="pred", **options))
+    right: list[Any] = [
+        metrics.accuracy_interval(y_bar[predicted == k], predicted[predicted == k], confidence=confidence, **options)
+        if _says_something(y_bar, predicted == k)
+        else None
+        for k in range(len(names))
+    ]
     share = np.bincount(predicted, minlength=len(names)) / len(predicted)
     if as_json:
         per_class = [
             {"class": names[k], "prior": prior.estimate[k], "prior_low": prior.low[k], "prior_high": prior.high[k],
-             "predicted_share": share[k], "recall": recall[k], "precision": precision[k]}
+             "predicted_share": share[k], "precision": right[k], "recall": recall[k]}
             for k in range(len(names))
         ]  # fmt: skip
         estimate = dict(zip(("estimate", "low", "high"), accuracy, strict=True))
@@ -217,12 +222,17 @@ def evaluate(
     print(said)
     print(f"estimated accuracy: {_percent(*accuracy)} % ({100 * confidence:g}% interval)\n")
     rows = [
-        [names[k], _percent(prior.estimate[k], prior.low[k], prior.high[k])]
-        + [f"{100 * v[k]:.1f}" for v in (share, recall, precision)]
+        [
+            names[k],
+            _percent(prior.estimate[k], prior.low[k], prior.high[k]),
+            f"{100 * share[k]:.1f}",
+            "-" if right[k] is None else _percent(*right[k]),
+            f"{100 * min(1, max(0, recall[k])):.0f}",
+        ]
         for k in range(len(names))
     ]
-    _print_table(["class", "share %", "predicted share %", "recall %", "precision %"], rows)
-    print("\nAll are estimates from these labels; those of a single class rest on few of them and may leave 0 to 100.")
+    _print_table(["class", "share %", "predicted share %", "right when predicted %", "found %"], rows)
+    print("\nAll are estimates from these labels; what is said of one class rests on fewer of them.")
 
 
 @app.command()
@@ -316,6 +326,11 @@ def _check_writable(folder: Path) -> None:
     with whole_file(probe):
         pass
     probe.unlink(missing_ok=True)
+
+
+def _says_something(y_bar: Any, chosen: Any) -> bool:
+    """Whether any of the chosen rows has a label."""
+    return bool(chosen.any() and (y_bar.ndim == 1 or y_bar[chosen].any()))
 
 
 def _read_matrix(path: Path) -> Any:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from naysayer import datasets, metrics, networks
 from naysayer.files import whole_file
+from naysayer.intervals import Interval
 from naysayer.labels import complement
-from naysayer.metrics import Interval
 from naysayer.objectives import OBJECTIVES
 from naysayer.progress import progress_bar
 from naysayer.training import Population

@@ -50,7 +50,8 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
     missing = _missing(y_bar)
     if missing.any():
         i = int(np.argmax(missing))
-        raise ValueError(f"`y_bar` must name a class in each row; got {y_bar[i]!s:.20} at row {i}; drop that row")
+        value = str(y_bar[i]).strip() or "blank text"
+        raise ValueError(f"`y_bar` must name a class in each row; got {value} at row {i}; drop that row")
     if y_bar.dtype != object:  # scikit-learn calls every array of objects but texts unknown
         check_classification_targets(y_bar)
     named, labels = _unique(y_bar)

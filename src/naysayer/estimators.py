@@ -22,9 +22,10 @@ from torch import Tensor, nn
 from naysayer import networks
 from naysayer.encoding import encode_labels
 from naysayer.files import read_tensors, write_tensors, write_text
+from naysayer.intervals import Interval
 from naysayer.labels import RandomState, generator
 from naysayer.losses import Loss, get_loss
-from naysayer.metrics import Interval, accuracy_interval, accuracy_score
+from naysayer.metrics import accuracy_interval, accuracy_score
 from naysayer.objectives import OBJECTIVES, Forward, GradientAscent, Objective, PairwiseComparison
 from naysayer.progress import progress_bar
 from naysayer.training import Population, Schedule, cosine_schedule, pick_device, stacked_logits, step_schedule

@@ -46,6 +46,7 @@ class ReductionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     A row that rules out s classes becomes s rows of weight 1/s; an ordinary label "is y" becomes the rows "not c"
     of weight :math:`Q_{yc}`, the mean of the complementary labels it could have had. An estimator whose fit takes no
     `sample_weight` (k-NN) gets one of them, drawn with those probabilities. Rows that rule out nothing are left out.
+    An ordinary label counts no more than another, though it says more: else answers to "is it c?" would be biased.
 
     Attributes
     ----------

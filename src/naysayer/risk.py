@@ -78,7 +78,7 @@ def label_weights(y_bar: Tensor, n_classes: int, inverse: Tensor | None = None) 
     if not is_sets(y_bar):
         if inverse is not None:
             return inverse[y_bar]
-        return 1.0 - (n_classes - 1) * one_hot(y_bar, n_classes).to(torch.get_default_dtype())
+        return torch.where(one_hot(y_bar, n_classes), 2.0 - n_classes, 1.0)
     singles, ordinary = split_kinds(y_bar, inverse is not None)
     return spread(singles, inverse) + ordinary
 

@@ -1,0 +1,323 @@
+"""The objective's gradient is that of the risks written out by hand, and the boosted trees learn the digits."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import lightgbm
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from scipy.special import log_softmax, softmax
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.utils.estimator_checks import check_estimator
+
+from helpers import as_sets, is_rows, raises, random_transition
+from naysayer import complement, transition, unbiased_weights
+from naysayer.boosting import BoostedClassifier, complementary_objective
+from naysayer.metrics import accuracy_score
+
+CORRECTIONS = ["forward", "free", "nonnegative", "ascent"]
+BIASED = random_transition(4, 1, diagonal=0.05)
+
+
+def mixed_rows(n, seed=0):
+    """Sets of 1 to 3 of 4 classes, and rows that say nothing."""
+    rng = np.random.default_rng(seed)
+    rows = np.argsort(rng.random((n, 4)), axis=1) < rng.integers(0, 4, size=(n, 1))
+    assert set(rows.sum(axis=1)) == {0, 1, 2, 3}
+    return rows
+
+
+LABELS = {
+    "uniform": (np.random.default_rng(0).integers(0, 4, size=30), None),
+    "biased": (np.random.default_rng(1).integers(0, 4, size=30), BIASED),
+    "rows": (mixed_rows(30), None),
+    "biased rows": (mixed_rows(30), BIASED),
+}
+
+
+# ---- the formulas, written out -------------------------------------------------------------------------------
+
+
+def label_losses(scores, y_bar, q):
+    """Forward's loss of each example but for constants, by its definition; 0 where nothing is said."""
+    p = softmax(scores, axis=1)
+    losses = np.zeros(len(p))
+    for i, label in enumerate(y_bar):
+        if np.ndim(label) == 0:
+            losses[i] = -np.log(p[i] @ (transition.uniform(4) if q is None else q)[:, label])
+        elif label.any() and (q is None or label.sum() == 3):
+            losses[i] = -np.log(p[i][~label].sum())
+        elif label.any():
+            losses[i] = np.mean([-np.log(p[i] @ q[:, c]) for c in np.flatnonzero(label)])
+    return losses
+
+
+def total(scores, y_bar, q, correction, at):
+    """What the gradient belongs to; the corrections' coefficients are those at the scores `at`."""
+    if correction == "forward":
+        return label_losses(scores, y_bar, q).sum()
+    weights = unbiased_weights(y_bar, 4, q).double().numpy()
+    risks, now = (-(weights * log_softmax(s, axis=1)).sum(axis=0) for s in (scores, at))
+    if correction == "nonnegative":
+        return risks[now > 0].sum()
+    if correction == "ascent" and now.min() < 0:
+        return -risks[now < 0].sum()
+    return risks.sum()
+
+
+def numerical_gradient(function, scores, step=1e-5):
+    gradient = np.zeros_like(scores)
+    for place in np.ndindex(scores.shape):
+        moved = scores.copy()
+        moved[place] += step
+        gradient[place] += function(moved)
+        moved[place] -= 2 * step
+        gradient[place] -= function(moved)
+    return gradient / (2 * step)
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("scale", [0.0, 1.0, 4.0])
+def test_the_gradient_is_the_gradient(labels, correction, scale):
+    y_bar, q = LABELS[labels]
+    scores = scale * np.random.default_rng(2).normal(size=(30, 4))
+    gradient, curvature = complementary_objective(y_bar, 4, q, correction)(scores, None)
+    wanted = numerical_gradient(lambda s: total(s, y_bar, q, correction, scores), scores)
+    np.testing.assert_allclose(gradient, wanted, rtol=1e-4, atol=1e-5)
+    assert curvature.shape == (30, 4)
+    assert (curvature > 0).all()
+    if labels == "uniform" and scale > 0 and correction != "forward":  # the corrections had something to correct
+        free, _ = complementary_objective(y_bar, 4, q, "free")(scores, None)
+        assert np.allclose(gradient, free, atol=1e-3) == (correction == "free")
+
+
+def test_the_corrections_see_all_examples():
+    """A risk is negative or not as a whole: one example alone would be corrected, among others it is not."""
+    sure = np.array([[-9.0, 0.0, 0.0]])  # r_0 = -9.7; of the examples below, 11.0
+    alone, _ = complementary_objective([0], 3, correction="nonnegative")(sure, None)
+    np.testing.assert_allclose(alone, [[0.0, 0.0, 0.0]], atol=1e-3)
+    scores, labels = np.concatenate([sure, np.zeros((30, 3))]), [0] + [1, 2, 0] * 10
+    among, _ = complementary_objective(labels, 3, correction="nonnegative")(scores, None)
+    np.testing.assert_allclose(among[0], [1.0, -0.5, -0.5], atol=1e-3)
+
+
+@pytest.mark.parametrize("q", [None, BIASED], ids=["uniform", "biased"])
+def test_curvature_of_the_risk_is_the_variance_of_its_weights(q):
+    scores = np.random.default_rng(0).normal(size=(1, 4))
+    p = softmax(scores, axis=1)[0]
+    chances = p @ (transition.uniform(4) if q is None else q)
+    weights = unbiased_weights(np.arange(4), 4, q).double().numpy()
+    variance = chances @ weights**2 - p**2
+    for labels in ([2], as_sets([2], 4)):
+        _, curvature = complementary_objective(labels, 4, q, "free")(scores, None)
+        np.testing.assert_allclose(curvature[0], variance, rtol=1e-6)
+    _, ordinary = complementary_objective(is_rows([2], 4), 4, q, "free")(scores, None)
+    np.testing.assert_allclose(ordinary[0], p * (1 - p), rtol=1e-6)
+    if q is None:  # (1 - p)(K - 2 + p); for sets by their three possible rows of weights
+        np.testing.assert_allclose(variance, (1 - p) * (2 + p), rtol=1e-6)
+        pairs = np.array([[a, b] for a in range(4) for b in range(a)])
+        sets = np.array([np.isin(np.arange(4), pair) for pair in pairs])
+        chances = (~sets @ p) / 3
+        wanted = chances @ unbiased_weights(sets, 4).double().numpy() ** 2 - p**2
+        _, curvature = complementary_objective(sets[:1], 4, None, "free")(scores, None)
+        np.testing.assert_allclose(curvature[0], wanted, rtol=1e-6)
+
+
+def test_curvature_of_the_likelihood():
+    scores = np.random.default_rng(0).normal(size=(1, 4))
+    p = softmax(scores, axis=1)[0]
+
+    def scale(labels, q=None):
+        curvature = complementary_objective(labels, 4, q)(scores, None)[1][0] / (p * (1 - p))
+        assert np.ptp(curvature) < 1e-9
+        return curvature[0]
+
+    assert scale([1]) == pytest.approx(1 / 3)
+    assert scale([1], transition.uniform(4)) == pytest.approx(1 / 3)
+    assert scale(is_rows([1], 4)) == pytest.approx(1.0)
+    assert scale(is_rows([1], 4), BIASED) == pytest.approx(1.0)
+    assert scale([[True, True, False, False]]) == pytest.approx(np.sqrt(1 / 3))
+    # At p = 1/K: the square of the scale is the Fisher information, as a share of an ordinary label's.
+    information = np.mean([(row**2 / 0.25).sum() - 1 for row in BIASED])
+    assert scale([1], BIASED) == pytest.approx(np.sqrt(information / 3))
+
+
+def test_a_row_that_says_nothing_has_no_gradient():
+    rows = np.array([[False] * 3, [True, False, False]])
+    for correction in CORRECTIONS:
+        gradient, _ = complementary_objective(rows, 3, correction=correction)(np.zeros((2, 3)), None)
+        assert np.abs(gradient[0]).max() == 0
+        assert np.abs(gradient[1]).max() > 0.1
+
+
+# ---- real data -----------------------------------------------------------------------------------------------
+
+
+def test_digits():
+    X, y = load_digits(return_X_y=True)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
+    test_bar = complement(y_test, 10, random_state=1)
+    model = BoostedClassifier(n_estimators=100, n_jobs=1, random_state=0).fit(X, complement(y, 10, random_state=0))
+    accuracy = (model.predict(X_test) == y_test).mean()
+    assert accuracy > 0.7
+    assert model.score(X_test, test_bar) == accuracy_score(test_bar, model.predict(X_test), 10)
+    assert abs(model.score(X_test, test_bar) - accuracy) < 0.3  # its standard error is about 0.07
+    assert model.estimated_accuracy_.low < accuracy < model.estimated_accuracy_.high
+    np.testing.assert_allclose(model.predict_proba(X_test).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_every_correction_learns(correction):
+    X, y = load_wine(return_X_y=True)
+    model = BoostedClassifier(40, correction=correction, n_jobs=1, random_state=0)
+    assert (model.fit(X, complement(y, 3, random_state=0)).predict(X) == y).mean() > 0.7
+
+
+def test_mixed_and_ordinary_labels():
+    X, y = load_wine(return_X_y=True)
+    rows = as_sets(complement(y, 3, random_state=0), 3)
+    rows[::2] = is_rows(y[::2], 3)
+    rows[1::4] = False  # nothing is known of these
+    model = BoostedClassifier(40, classes=["a", "b", "c"], n_jobs=1, random_state=0).fit(X, rows)
+    assert (model.predict(X) == np.array(["a", "b", "c"])[y]).mean() > 0.9
+    assert model.score(X, is_rows(y, 3)) == pytest.approx((model.predict(X) == np.array(["a", "b", "c"])[y]).mean())
+
+
+def test_noisy_labels_need_their_matrix():
+    X, y = load_wine(return_X_y=True)
+    q = random_transition(3, diagonal=0.6)  # most labels name the very class
+    y_bar = complement(y, 3, transition=q, random_state=0)
+    told = BoostedClassifier(40, transition=q, n_jobs=1, random_state=0).fit(X, y_bar)
+    assert (told.predict(X) == y).mean() > 0.7
+    assert told.score(X, y_bar) == accuracy_score(y_bar, told.predict(X), 3, q)
+    untold = BoostedClassifier(40, n_jobs=1, random_state=0).fit(X, y_bar)
+    assert (untold.predict(X) == y).mean() < 0.3
+
+
+def test_two_classes_and_one_that_no_label_names():
+    X = np.arange(100.0)[:, None]
+    model = BoostedClassifier(20, n_jobs=1, random_state=0).fit(X, np.where(X[:, 0] < 50, "low", "high"))
+    np.testing.assert_array_equal(model.predict([[10.0], [90.0]]), ["high", "low"])
+    model = BoostedClassifier(20, classes=[0, 1, 2], n_jobs=1, random_state=0).fit(X, X[:, 0] // 10 % 2)
+    assert (model.predict(X) == 2).mean() > 0.5
+
+
+# ---- rounds --------------------------------------------------------------------------------------------------
+
+
+def test_rounds_are_chosen_by_the_likelihood_of_held_out_labels():
+    X, y = load_wine(return_X_y=True)
+    y_bar = complement(y, 3, random_state=0)
+    model = BoostedClassifier(60, patience=5, correction="free", refit=False, n_jobs=1, random_state=0).fit(X, y_bar)
+    assert model.history_.keys() == {"valid_loss", "valid_accuracy"}
+    assert model.best_iteration_ == model.history_["valid_loss"].argmin() + 1
+    assert len(model.history_["valid_loss"]) == min(60, model.best_iteration_ + 5)
+    best = model.history_["valid_accuracy"][model.best_iteration_ - 1]
+    assert model.estimated_accuracy_.estimate == pytest.approx(best)
+    again = clone(model).set_params(refit=True).fit(X, y_bar)
+    assert again.best_iteration_ == model.best_iteration_ == again.booster_.current_iteration()
+    assert again.estimated_accuracy_ == model.estimated_accuracy_
+    assert (again.predict_proba(X) != model.predict_proba(X)).any()
+
+
+def test_nothing_need_be_held_out():
+    X, y = load_iris(return_X_y=True)
+    model = BoostedClassifier(7, validation_fraction=0, n_jobs=1, random_state=0).fit(X, y)
+    assert model.best_iteration_ == 7
+    assert model.history_ == {}
+    assert model.estimated_accuracy_ is None
+
+
+# ---- scikit-learn's conventions ------------------------------------------------------------------------------
+
+EXEMPT = {
+    "check_fit_score_takes_y": "the labels are called y_bar in the whole library: y is the truth, which nobody knows",
+    "check_n_features_in_after_fitting": "it passes the labels to score by the name y",
+}
+
+
+def test_scikit_learn_checks():
+    results = check_estimator(BoostedClassifier(3, n_jobs=1), expected_failed_checks=EXEMPT, on_skip=None)
+    assert len(results) > 40
+    assert {r["check_name"] for r in results if r["status"] == "xfail"} == EXEMPT.keys()
+
+
+def test_the_number_of_features_is_checked():
+    X, y = load_iris(return_X_y=True)
+    model = BoostedClassifier(3, n_jobs=1).fit(X, y)
+    assert model.n_features_in_ == 4
+    for method in (model.predict, model.predict_proba, lambda X: model.score(X, y)):
+        with raises("X has 3 features, but BoostedClassifier is expecting 4"):
+            method(X[:, :3])
+
+
+def test_seed_sparse_missing_pickle_and_search():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    y_bar = complement(y, 3, random_state=0)
+    model = BoostedClassifier(10, n_jobs=1, random_state=3).fit(X, y_bar)
+    np.testing.assert_array_equal(model.feature_names_in_, X.columns)
+    probabilities = model.predict_proba(X)
+    np.testing.assert_array_equal(clone(model).fit(X, y_bar).predict_proba(X), probabilities)
+    assert (clone(model).set_params(random_state=4).fit(X, y_bar).predict_proba(X) != probabilities).any()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), probabilities)
+    sparse = csr_matrix(X.to_numpy())
+    np.testing.assert_allclose(clone(model).fit(sparse, y_bar).predict_proba(sparse), probabilities)
+    missing = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
+    assert (clone(model).fit(missing, y_bar).predict(missing) == y).mean() > 0.6
+    search = GridSearchCV(model, {"n_estimators": [1, 5]}, cv=2).fit(X, y_bar)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_parameters_reach_lightgbm():
+    X, y = load_iris(return_X_y=True)
+    model = BoostedClassifier(3, parameters={"max_depth": 1, "max_bin": 7, "bagging_freq": 0}, n_jobs=1).fit(X, y)
+    assert model.booster_.params["max_bin"] == 7
+    assert model.booster_.trees_to_dataframe()["node_depth"].max() == 2
+
+
+# ---- errors --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "y_bar", "words"),
+    [
+        ({"correction": "max"}, [0, 1, 2, 0], "must be one of forward, free, nonnegative, ascent; got 'max'"),
+        ({"validation_fraction": 1.0}, [0, 1, 2, 0], "`validation_fraction` must be from 0 to below 1; got 1.0"),
+        ({}, [0, 1, 2], "`X` and `y_bar` must have as many rows; got 4 and 3"),
+        ({}, [2, 2, 2, 2], "at least 2 classes; got 1 class, 2"),
+        ({}, np.zeros((4, 3)), "must rule out a class in at least one row; got none"),
+        ({"transition": np.full((3, 3), 1 / 3)}, [0, 1, 2, 0], "`transition` must be invertible"),
+        ({"random_state": "x"}, [0, 1, 2, 0], "`random_state` must be None"),
+    ],
+)
+def test_errors(options, y_bar, words):
+    with raises(words):
+        BoostedClassifier(**options).fit(np.arange(4.0)[:, None], y_bar)
+
+
+@pytest.mark.parametrize("X", [np.zeros((30, 2)), np.ones((30, 2)), csr_matrix((30, 2))], ids=["0", "1", "sparse"])
+def test_features_must_vary(X):
+    with raises("`X` must have a feature that varies; got none among 2"):
+        BoostedClassifier(n_jobs=1).fit(X, np.arange(30) % 3)
+
+
+def test_errors_of_the_objective():
+    objective = complementary_objective([0, 1, 2], 3)
+    with raises("a row for each of 3 labels and 3 columns; got shape (2, 3); pass num_class=3"):
+        objective(np.zeros((2, 3)), None)
+    with raises("the dataset must have no weights; got some"):
+        objective(np.zeros((3, 3)), lightgbm.Dataset(np.zeros((3, 1)), weight=[1.0, 2.0, 1.0]))
+    with raises("must hold classes 0 to 2; got 3 at row 1"):
+        complementary_objective([0, 3], 3)
+
+
+def test_without_lightgbm_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with raises("needs LightGBM, which is not installed; install naysayer[boosting]", ImportError):
+        BoostedClassifier().fit(np.arange(30.0)[:, None], np.arange(30) % 3)
