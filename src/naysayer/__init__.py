@@ -1,6 +1,7 @@
 """naysayer: classifiers from labels that only say what an example is not."""
 
 from naysayer import losses, metrics, networks, objectives, transition
+from naysayer.boosting import BoostedClassifier
 from naysayer.estimators import ComplementaryClassifier
 from naysayer.labels import complement, ruled_out
 from naysayer.reduction import ReductionClassifier
@@ -8,6 +9,7 @@ from naysayer.risk import unbiased_weights
 from naysayer.training import Population
 
 __all__ = [
+    "BoostedClassifier",
     "ComplementaryClassifier",
     "Population",
     "ReductionClassifier",

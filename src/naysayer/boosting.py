@@ -149,7 +149,7 @@ class BoostedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         correction: str = "forward",
         classes: ArrayLike | None = None,
         transition: ArrayLike | None = None,
-        validation_fraction: float = 0.1,
+        validation_fraction: float = 0.2,
         patience: int = 50,
         refit: bool = True,
         parameters: dict[str, Any] | None = None,
@@ -242,6 +242,7 @@ class BoostedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "num_threads": self.n_jobs or 0,
             "seed": seed,
             "deterministic": True,
+            "force_row_wise": True,
             "feature_pre_filter": False,
             "verbose": -1,
         } | (self.parameters or {})

@@ -169,6 +169,7 @@ class Stack:
         self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
         self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
         self.seeds = torch.tensor(list(seeds[runs]), device=device)
+        self.first_seed = seeds[runs.start]
         self.base_lr = torch.tensor(lr[runs], device=device)
         self.size = len(self.seeds)
         self.optimizer = StackedOptimizer(
@@ -214,7 +215,7 @@ class Stack:
         self.loss.zero_()
         devices = [self.loss.device] if self.loss.is_cuda else []
         with torch.random.fork_rng(devices=devices):  # for networks with dropout
-            torch.manual_seed(hash((int(self.seeds[0]) if not self.loss.is_cuda else 0, epoch)) & 0x7FFFFFFF)
+            torch.manual_seed(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
             batches = self._deal(epoch)
             if self.loss.is_cuda:
                 self._replay(batches)

@@ -1,0 +1,1003 @@
+"""The scikit-learn face: what it learns, from what it takes, what it chooses, keeps, saves and refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import pickle
+import random
+import struct
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from helpers import as_sets, is_rows, raises
+from naysayer import ComplementaryClassifier, complement, datasets, estimators, losses, metrics, stack, training
+
+METHODS = ("free", "max", "ascent", "forward", "pairwise")
+
+
+def blobs(n=240, n_classes=3, seed=0, dtype="float32"):
+    """Classes far apart, which any method tells apart; inputs, truth and complementary labels."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_classes
+    centres = np.random.default_rng(99).normal(size=(n_classes, 4)) * 2
+    X = (centres[y] + 0.4 * rng.normal(size=(n, 4))).astype(dtype)
+    return X, y, complement(y, n_classes, random_state=seed)
+
+
+def quick(method="forward", network="mlp", **options):
+    """A model that is trained in a tenth of a second."""
+    defaults = {"hidden": (16,), "lr": 0.01, "max_epochs": 15, "n_seeds": 2, "device": "cpu", "random_state": 0}
+    return ComplementaryClassifier(method, network, **(defaults | options))
+
+
+def accuracy(model, X, y_true):
+    return float((model.predict(X) == np.asarray(y_true)).mean())
+
+
+def same_model(one, other, X, tolerance=0.0):
+    """Whether two models give the same probabilities to the same classes."""
+    np.testing.assert_array_equal(one.classes_, other.classes_)
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=0, atol=tolerance)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return datasets.load("digits")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A model and the inputs it learned from; tests must not change it."""
+    X, _, y_bar = blobs()
+    return quick().fit(X, y_bar), X
+
+
+def test_the_comparison_of_models_can_fail():
+    X, _, y_bar = blobs()
+    model = quick().fit(X, y_bar)
+    same_model(model, quick().fit(X, y_bar), X)
+    for other in (quick(random_state=1).fit(X, y_bar), quick(classes=[1, 2, 0]).fit(X, y_bar)):
+        with pytest.raises(AssertionError):
+            same_model(model, other, X, 1e-4)
+
+
+# ---- scikit-learn's contract ----------------------------------------------------------------------------------
+
+EXEMPT = {
+    "check_classifiers_train": "its y is ordinary labels, which are read here as 'not this class': accuracy is low",
+    "check_fit_score_takes_y": "the labels' argument is called y_bar, so that nobody takes it for the truth",
+    "check_n_features_in_after_fitting": "calls score(X, y=...); with y_bar= a test below does the same",
+}
+
+
+@parametrize_with_checks(
+    [quick(hidden=(8,), max_epochs=3), quick("ascent", "linear", max_epochs=3, classes=None, refit=True)],
+    expected_failed_checks=lambda _: EXEMPT,
+)
+def test_it_is_a_scikit_learn_estimator(estimator, check):
+    check(estimator)
+
+
+def test_every_use_checks_the_features_and_that_it_was_fitted():
+    X, _, y_bar = blobs()
+    model = quick(max_epochs=2)
+    for use in (model.predict, model.predict_proba, lambda X: model.score(X, y_bar), lambda _: model.save("unused")):
+        with raises("is not fitted yet", NotFittedError):
+            use(X)
+    model.fit(X, y_bar)
+    for use in (model.predict, model.predict_proba, lambda X: model.score(X, y_bar)):
+        with raises("X has 3 features, but ComplementaryClassifier is expecting 4 features as input"):
+            use(X[:, :3])
+
+
+# ---- learning -------------------------------------------------------------------------------------------------
+
+
+def test_iris_is_learned_from_what_flowers_are_not():
+    X, y = load_iris(return_X_y=True)
+    model = quick(max_epochs=60).fit(X, complement(y, 3, random_state=0))
+    assert accuracy(model, X, y) > 0.85
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns_blobs(method):
+    X, y, y_bar = blobs(n_classes=4, n=480)
+    model = quick(method, max_epochs=30, lr=(0.003, 0.01)).fit(X[:360], y_bar[:360])
+    assert model.method_ == method
+    assert accuracy(model, X[360:], y[360:]) > (0.6 if method == "ascent" else 0.9)  # it unlearns on so few
+
+
+def test_the_digits_are_learned_and_the_estimate_holds_the_truth(digits):
+    covered = 0
+    for seed in range(4):
+        y_bar = complement(digits.y_train, 10, n_labels=3, random_state=seed)
+        model = quick(hidden=(64,), max_epochs=30, n_seeds=3, random_state=seed).fit(digits.X_train, y_bar)
+        assert accuracy(model, digits.X_test, digits.y_test) > 0.85
+        estimate, low, high = model.estimated_accuracy_
+        assert low <= estimate <= high
+        assert high - low < 0.2
+        classes = model.predict_proba(digits.X_test)
+        assert classes.shape == (500, 10)
+        np.testing.assert_allclose(classes.sum(axis=1), 1, atol=1e-5)
+        covered += low <= accuracy(model, digits.X_test, digits.y_test) <= high
+    assert covered >= 3
+
+
+def test_auto_and_lists_try_several_and_take_the_best_by_their_estimates(digits):
+    y_bar = complement(digits.y_train, 10, n_labels=3, random_state=0)
+    auto = quick("auto", hidden=(64,), lr=(1e-6, 0.01), max_epochs=20).fit(digits.X_train, y_bar)
+    assert [t["method"] for t in auto.trials_] == ["forward", "forward", "ascent", "ascent", "pairwise", "pairwise"]
+    assert auto.method_ in ("forward", "pairwise")
+    assert auto.lr_ == 0.01
+    assert accuracy(auto, digits.X_test, digits.y_test) > 0.85
+    alone = quick(auto.method_, hidden=(64,), lr=(1e-6, 0.01), max_epochs=20).fit(digits.X_train, y_bar)
+    same_model(auto, alone, digits.X_test)  # the others left no trace
+    chosen = quick(["max", "forward", "max"], max_epochs=2).fit(digits.X_train, y_bar)
+    assert [t["method"] for t in chosen.trials_] == ["max", "forward"]
+
+
+def test_a_linear_model_has_one_layer():
+    X, y, y_bar = blobs()
+    model = quick(network="linear", max_epochs=40).fit(X, y_bar)
+    assert {k: tuple(v.shape) for k, v in model.parameters_.items()} == {
+        "layers.0.weight": (2, 4, 3),
+        "layers.0.bias": (2, 3),
+    }
+    assert accuracy(model, X, y) > 0.9
+
+
+def convolutional():
+    parts = (nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Dropout(0.1), nn.Linear(288, 10))
+    return nn.Sequential(*parts)
+
+
+def test_a_module_of_ones_own_is_copied_and_left_alone(digits):
+    X, y, y_bar = blobs()
+    module = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+    before = {k: v.clone() for k, v in module.state_dict().items()}
+    assert accuracy(quick(network=module, max_epochs=30).fit(X, y_bar), X, y) > 0.9
+    assert all(torch.equal(v, before[k]) for k, v in module.state_dict().items())
+
+    images = digits.X_train.reshape(-1, 1, 8, 8)
+    three = complement(digits.y_train, 10, n_labels=3, random_state=0)
+    model = quick(network=convolutional(), max_epochs=8).fit(images, three)
+    assert accuracy(model, digits.X_test.reshape(-1, 1, 8, 8), digits.y_test) > 0.8
+
+
+def test_a_function_is_told_features_and_classes():
+    X, y, y_bar = blobs()
+    asked = []
+
+    def build(n_features, n_classes):
+        asked.append((n_features, n_classes))
+        return nn.Sequential(nn.Flatten(), nn.Linear(n_features, n_classes))
+
+    model = quick(network=build, max_epochs=40).fit(X.reshape(-1, 2, 2), y_bar)
+    assert set(asked) == {(4, 3)}
+    assert accuracy(model, X.reshape(-1, 2, 2), y) > 0.9
+
+
+@pytest.mark.parametrize("method", ["forward", "pairwise"])
+@pytest.mark.parametrize("outputs", [2, 5])
+def test_a_network_with_other_outputs_than_classes_is_refused(method, outputs):
+    X, _, y_bar = blobs()
+    with raises(f"`network` must give 3 logits an example, one a class; got ({outputs},)"):
+        quick(method, nn.Linear(4, outputs)).fit(X, y_bar)
+
+
+def test_a_loss_of_ones_own():
+    X, _, y_bar = blobs()
+
+    def mine(logits):
+        return -torch.log_softmax(logits, dim=-1)
+
+    named = quick("free", loss="cross_entropy").fit(X, y_bar)
+    same_model(named, quick("free", loss=mine).fit(X, y_bar), X)
+    same_model(named, quick("free", loss=losses.cross_entropy).fit(X, y_bar), X)
+    for loss in ("mean_absolute_error", "one_vs_all(ramp)"):
+        with pytest.raises(AssertionError):
+            same_model(named, quick("free", loss=loss).fit(X, y_bar), X)
+
+
+def test_settings_reach_the_engine():
+    X, _, y_bar = blobs()
+    model = quick().fit(X, y_bar)
+    for change in (
+        {"optimizer": "sgd"},
+        {"optimizer": "adamw", "weight_decay": 0.5},
+        {"weight_decay": 0.5},
+        {"schedule": "cosine"},
+        {"schedule": lambda epoch: 0.5**epoch},
+        {"batch_size": 17},
+        {"momentum": 0.5},
+        {"validation_fraction": 0.5},
+        {"standardize": False},
+    ):
+        with pytest.raises(AssertionError):
+            same_model(model, quick(**change).fit(X, y_bar), X, 1e-6)
+    risky = quick("ascent").fit(X, y_bar)
+    for change in ({"beta": 0.5}, {"gamma": 0.1}):
+        with pytest.raises(AssertionError):
+            same_model(risky, quick("ascent", **change).fit(X, y_bar), X, 1e-6)
+    step = quick(max_epochs=35, schedule="step").fit(X, y_bar)
+    rates = quick(max_epochs=35, schedule=training.step_schedule()).fit(X, y_bar)
+    same_model(step, rates, X)
+    long = quick(max_epochs=200, patience=3).fit(X, y_bar)
+    assert long.history_["epoch"].max() == long.best_epoch_ + 3
+
+
+def test_refit_trains_the_choice_again_on_all_rows():
+    X, y, y_bar = blobs()
+    model, again = quick().fit(X, y_bar), quick(refit=True).fit(X, y_bar)
+    assert again.estimated_accuracy_ == model.estimated_accuracy_  # no held-out labels are left to make another
+    assert (again.lr_, again.best_epoch_, again.trials_) == (model.lr_, model.best_epoch_, model.trials_)
+    with pytest.raises(AssertionError):
+        same_model(model, again, X, 1e-4)
+    assert accuracy(again, X, y) > 0.9
+    # Each run saw every row: nothing depends any more on which ones a seed held out.
+    other = quick(refit=True, validation_fraction=0.2001).fit(X, y_bar)
+    assert other.best_epoch_ == again.best_epoch_
+    same_model(again, other, X)
+
+
+# ---- classes and labels ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values", [["wren", "auk", "owl"], [40, -7, 1000], [0.5, 2.0, -1.0]], ids=["texts", "gaps", "floats"]
+)
+def test_class_values_of_any_kind(values):
+    X, y, y_bar = blobs()
+    values = np.array(values)
+    model = quick(max_epochs=30).fit(X, values[y_bar])
+    np.testing.assert_array_equal(model.classes_, np.sort(values))
+    assert accuracy(model, X, values[y]) > 0.9
+    assert model.predict(X).dtype == values.dtype
+    named = quick(max_epochs=30, classes=values).fit(X, values[y_bar])  # the order given is the order of the columns
+    np.testing.assert_array_equal(named.classes_, values)
+    same_model(quick(max_epochs=30).fit(X, y_bar), named.set_params(classes=None), X) if False else None
+    np.testing.assert_array_equal(named.predict_proba(X), quick(max_epochs=30).fit(X, y_bar).predict_proba(X))
+
+
+def test_two_classes_and_truth_values():
+    X, y, _ = blobs(n_classes=2)
+    not_y = ~(y == 1)  # of two classes, what it is not says what it is
+    model = quick(max_epochs=30).fit(X, not_y)
+    assert model.predict(X).dtype == bool
+    assert accuracy(model, X, y == 1) > 0.95
+    assert model.score(X, not_y) == accuracy(model, X, y == 1)
+    pairs = as_sets(not_y.astype(int), 2)
+    assert accuracy(quick("auto", max_epochs=30).fit(X, pairs), X, y) > 0.95
+
+
+def test_a_class_that_is_never_ruled_out_must_be_named():
+    X, y, y_bar = blobs(n=300)
+    rows = y_bar != 2
+    assert quick(max_epochs=2).fit(X[rows], y_bar[rows]).classes_.tolist() == [0, 1]
+    model = quick(classes=[0, 1, 2], max_epochs=2).fit(X[rows], y_bar[rows])
+    assert model.predict_proba(X).shape == (300, 3)
+    only = quick(classes=[0, 1, 2], max_epochs=20).fit(X, np.zeros(300, dtype=int))  # all are told: not 0
+    assert (only.predict(X) != 0).all()
+
+
+def test_a_matrix_of_single_labels_is_the_labels():
+    X, y, y_bar = blobs()
+    single, matrix = quick(max_epochs=30).fit(X, y_bar), quick(max_epochs=30).fit(X, as_sets(y_bar, 3))
+    same_model(single, matrix, X, 1e-3)
+    assert single.estimated_accuracy_ == pytest.approx(matrix.estimated_accuracy_)
+    assert accuracy(matrix, X, y) > 0.9
+    frame = pd.DataFrame(as_sets(y_bar, 3).astype(int))
+    same_model(matrix, quick(max_epochs=30).fit(X, frame), X)
+    same_model(matrix, quick(max_epochs=30).fit(X, torch.tensor(as_sets(y_bar, 3))), X)
+
+
+@pytest.mark.parametrize("method", ["forward", "free", "pairwise"])
+def test_rows_that_rule_out_nothing_are_as_if_they_were_not_there(method):
+    X, _, y_bar = blobs()
+    sets = as_sets(y_bar, 3)
+    rng = np.random.default_rng(1)
+    silent = rng.random(240) < 0.3
+    X_wild = np.where(silent[:, None], 1e6 * rng.normal(size=X.shape), X).astype("float32")
+    with_silent = quick(method).fit(X_wild, sets & ~silent[:, None])
+    without = quick(method).fit(X[~silent], sets[~silent])
+    same_model(with_silent, without, X)
+    assert with_silent.estimated_accuracy_ == without.estimated_accuracy_
+
+
+@pytest.mark.parametrize("method", ["forward", "free", "pairwise"])
+def test_alpha_weighs_complementary_against_ordinary_labels(method):
+    X, y, y_bar = blobs(n=480)
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 3, size=480)
+    ordinary = np.arange(480) // 3 % 2 == 0
+    good_is = np.where(ordinary[:, None], is_rows(y, 3), as_sets(noise, 3))
+    good_is_not = np.where(ordinary[:, None], is_rows(noise, 3), as_sets(y_bar, 3))
+    for sets, right, wrong in ((good_is, 0.02, 1.0), (good_is_not, 0.98, 0.0)):
+        scores = [accuracy(quick(method, alpha=a, max_epochs=20).fit(X, sets), X, y) for a in (right, wrong)]
+        assert scores[0] > 0.9
+        assert scores[0] > scores[1] + 0.1
+
+
+def test_a_transition_matrix_is_used():
+    X, y, _ = blobs(n=480)
+    q = np.array([[0.3, 0.6, 0.1], [0.1, 0.3, 0.6], [0.6, 0.1, 0.3]])  # the least frequent label is not the class
+    y_bar = complement(y, 3, transition=q, random_state=0)
+    for method in ("forward", "free"):
+        told = quick(method, max_epochs=30, transition=q).fit(X, y_bar)
+        ignorant = quick(method, max_epochs=30).fit(X, y_bar)
+        assert accuracy(told, X, y) > 0.85
+        assert accuracy(ignorant, X, y) < 0.3
+        estimate, low, high = told.estimated_accuracy_
+        assert low <= accuracy(told, X, y) <= high
+        assert told.score(X, y_bar) == metrics.accuracy_score(y_bar, told.predict(X), 3, q)
+        assert told.score(X, y_bar) > 0.75
+
+
+def test_the_score_is_the_estimated_accuracy_of_the_predictions(fitted):
+    model, X = fitted
+    _, y, y_bar = blobs(seed=5)
+    assert model.score(X, y_bar) == metrics.accuracy_score(y_bar, model.predict(X), n_classes=3)
+    assert model.score(X, is_rows(y, 3)) == accuracy(model, X, y)
+    sets = as_sets(y_bar, 3) & (np.arange(240) < 100)[:, None]
+    assert model.score(X, sets) == metrics.accuracy_score(y_bar[:100], model.predict(X[:100]), n_classes=3)
+
+
+# ---- inputs ---------------------------------------------------------------------------------------------------
+
+
+def test_inputs_of_any_type_are_the_same():
+    X, _, y_bar = blobs(dtype="float64")
+    X = X.astype("float32").astype("float64")
+    X[X < 0] = 0
+    model = quick().fit(X, y_bar)
+    others = (
+        X.tolist(),
+        X.astype("float32"),
+        np.asfortranarray(X),
+        torch.tensor(X),
+        torch.tensor(X, dtype=torch.float32, requires_grad=True),
+        sparse.csr_matrix(X),
+        sparse.csc_array(X),
+        sparse.coo_matrix(X),
+    )
+    for other in others:
+        same_model(model, quick().fit(other, y_bar), X)
+        np.testing.assert_array_equal(model.predict_proba(X), model.predict_proba(other))
+    same_model(model, quick().fit(X, torch.tensor(y_bar)), X)
+    same_model(model, quick().fit(X, pd.Series(y_bar, index=np.arange(240)[::-1])), X)
+    half = torch.tensor(X).to(torch.bfloat16)
+    same_model(quick().fit(half.float().numpy(), y_bar), quick().fit(half, y_bar), X)
+
+
+def test_a_frame_has_its_columns_names():
+    X, _, y_bar = blobs()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = quick().fit(frame, y_bar)
+    assert model.feature_names_in_.tolist() == list("abcd")
+    np.testing.assert_array_equal(model.predict_proba(frame), quick().fit(X, y_bar).predict_proba(X))
+    with raises("The feature names should match those that were passed during fit"):
+        model.predict(frame[list("dcba")])
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        model.predict(X)
+    model.fit(X, y_bar)
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_bytes_are_divided_by_255_whatever_type_they_come_in_later(digits):
+    X, y_bar = digits.X_train[:300], complement(digits.y_train, 10, n_labels=5, random_state=0)[:300]
+    model = quick().fit(X, y_bar)
+    floats = quick(standardize=False).fit(X.astype("float32") / 255, y_bar)
+    np.testing.assert_allclose(model.predict_proba(X), floats.predict_proba(X / 255.0), rtol=0, atol=1e-4)
+    np.testing.assert_array_equal(model.predict_proba(X), model.predict_proba(X.astype("float64")))
+    np.testing.assert_array_equal(model.predict_proba(X), model.predict_proba(torch.tensor(X)))
+    scaled = quick().fit(X.astype("float32"), y_bar)
+    np.testing.assert_array_equal(scaled.predict_proba(X), scaled.predict_proba(X.astype("float32")))
+    assert np.abs(scaled.predict_proba(X) - model.predict_proba(X)).max() > 1e-3  # standardised, not divided
+
+
+def test_standardized_features_make_scale_and_shift_irrelevant():
+    X, _, y_bar = blobs(dtype="float64")
+    model = quick().fit(X, y_bar)
+    moved = X * [1e-3, 1.0, 1e4, 10.0] + [5.0, -300.0, 1e5, 0.0]
+    np.testing.assert_allclose(quick().fit(moved, y_bar).predict_proba(moved), model.predict_proba(X), atol=0.02)
+    constant = np.column_stack([X, np.full(240, 1e9)])
+    assert np.isfinite(quick().fit(constant, y_bar).predict_proba(constant)).all()
+
+
+def test_images_must_keep_their_shape():
+    X, _, y_bar = blobs(n=120)
+    images = np.tile(X.reshape(120, 1, 2, 2), (1, 1, 4, 4))
+    for inputs in (images, (images > 0).astype("uint8")):
+        model = quick(max_epochs=2).fit(inputs, y_bar)
+        for other in ((120, 1, 8, 9), (120, 1, 1, 8), (120, 1, 64)):
+            with raises(f"each example of `X` must have the shape (1, 8, 8), as in fit; got {other[1:]}"):
+                model.predict(np.ones(other, dtype=inputs.dtype))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"X": [[np.nan] * 4] * 240}, "Input X contains NaN"),
+        ({"X": [[np.inf] * 4] * 240}, "Input X contains infinity"),
+        ({"X": np.full((240, 4), 1e39)}, "Input X contains infinity or a value too large for dtype('float32')"),
+        ({"X": np.ones((0, 4))}, "Found array with 0 sample(s)"),
+        ({"X": np.ones((240, 0))}, "Found array with 0 feature(s)"),
+        ({"X": np.ones(240)}, "Expected 2D array, got 1D array instead"),
+        ({"X": [["a"] * 4] * 240}, "could not convert string to float"),
+        ({"X": sparse.csr_matrix((50_000, 50_000))}, "sparse `X` is made dense and must have at most 2**31 entries"),
+        ({"X": np.ones((239, 4))}, "`X` and `y_bar` must have as many rows; got 239 and 240"),
+        ({"y_bar": None}, "the target y is None"),
+        ({"y_bar": []}, "`y_bar` must hold at least one label; got none"),
+        ({"y_bar": [1] * 240}, "`y_bar` must name at least 2 classes; got 1 class, 1"),
+        ({"y_bar": [0, 1, np.nan] * 80}, "`y_bar` must name a class in each row; got nan at row 2"),
+        ({"y_bar": [0.5, 1.25, 3.0] * 80}, "Unknown label type: continuous"),
+        ({"y_bar": np.ones((240, 3))}, "each row of `y_bar` must leave a class possible; row 0 rules out all 3"),
+        ({"y_bar": np.full((240, 3), 0.5)}, "a 2-D `y_bar` must be a ruled-out matrix of True and False"),
+        ({"y_bar": np.ones((240, 2, 2))}, "`y_bar` must be (N,) classes or an (N, K) ruled-out matrix"),
+        ({"y_bar": np.zeros((240, 3), bool)}, "`X` must hold at least 2 labelled examples; got n_samples=0"),
+        ({"X": np.ones((1, 4)), "y_bar": [0], "classes": [0, 1]}, "at least 2 labelled examples; got n_samples=1"),
+        ({"classes": [0, 1]}, "`y_bar` must hold the classes 0, 1; got 2 at row"),
+        ({"classes": [0, 1, 1]}, "`classes` must be distinct; got 1 more than once"),
+        ({"classes": [0, 1, 2, 3], "y_bar": as_sets([0, 1, 2] * 80, 3)}, "`classes` must name the 3 columns"),
+    ],
+)
+def test_data_refused(change, words):
+    X, _, y_bar = blobs()
+    data = {"X": X, "y_bar": y_bar} | change
+    with raises(words):
+        quick(classes=data.pop("classes", None)).fit(**data)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "magic"}, "`method` must be 'auto' or one of free, max, ascent, forward, pairwise; got 'magic'"),
+        ({"method": ["free", None]}, "`method` must be 'auto' or one of"),
+        ({"method": 5}, "`method` must be 'auto' or one of"),
+        ({"method": []}, "`method` must name at least one method"),
+        ({"network": "transformer"}, "`network` must be 'mlp', 'linear', a module, or a function that builds one"),
+        ({"network": 7}, "`network` must be 'mlp', 'linear', a module, or a function that builds one; got 7"),
+        ({"hidden": (0,)}, "`hidden` must be a whole number of at least 1; got 0"),
+        ({"hidden": (8, 2.5)}, "`hidden` must be a whole number of at least 1; got 2.5"),
+        ({"hidden": 8}, "`hidden` must hold the widths of the hidden layers, as (128,) does; got 8"),
+        ({"hidden": "8"}, "`hidden` must hold the widths of the hidden layers, as (128,) does; got '8'"),
+        ({"loss": "guess", "method": "free"}, "`loss` must be a callable or one of cross_entropy"),
+        ({"lr": 0.0}, "`lr` must be a positive number or some of them; got 0.0"),
+        ({"lr": (0.1, -1.0)}, "`lr` must be a positive number or some of them"),
+        ({"lr": ()}, "`lr` must be a positive number or some of them; got ()"),
+        ({"lr": np.nan}, "`lr` must be a positive number or some of them; got nan"),
+        ({"lr": "fast"}, "`lr` must be a positive number or some of them; got 'fast'"),
+        ({"lr": None}, "`lr` must be a positive number or some of them; got None"),
+        ({"lr": [[0.1]]}, "`lr` must be a positive number or some of them"),
+        ({"weight_decay": -1.0}, "`weight_decay` must be finite and not negative"),
+        ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd; got 'lion'"),
+        ({"momentum": 1.0}, "`momentum` must be from 0 up and below 1; got 1.0"),
+        ({"momentum": -0.1}, "`momentum` must be from 0 up and below 1; got -0.1"),
+        ({"schedule": "linear"}, "`schedule` must be None, 'cosine', 'step' or a function; got 'linear'"),
+        ({"schedule": 0.5}, "`schedule` must be None, 'cosine', 'step' or a function; got 0.5"),
+        ({"max_epochs": 0}, "`max_epochs` must be a whole number of at least 1; got 0"),
+        ({"max_epochs": 2.0}, "`max_epochs` must be a whole number of at least 1; got 2.0"),
+        ({"max_epochs": True}, "`max_epochs` must be a whole number of at least 1; got True"),
+        ({"patience": 0}, "`patience` must be a whole number of at least 1; got 0"),
+        ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1; got 0"),
+        ({"batch_size": "large"}, "`batch_size` must be a whole number of at least 1; got 'large'"),
+        ({"n_seeds": 0}, "`n_seeds` must be a whole number of at least 1; got 0"),
+        ({"validation_fraction": 0.0}, "`validation_fraction` must be between 0 and 1; got 0.0"),
+        ({"validation_fraction": 1.0}, "`validation_fraction` must be between 0 and 1; got 1.0"),
+        ({"beta": np.inf, "method": "ascent"}, "`beta` must be a finite number; got inf"),
+        ({"gamma": 2.0, "method": "ascent"}, "`gamma` must be from 0 to 1"),
+        ({"alpha": 1.5}, "`alpha` must be from 0 to 1; got 1.5"),
+        ({"transition": np.eye(4)}, "`transition` must be (3, 3), one row a class; got (4, 4)"),
+        ({"transition": np.full((3, 3), 1 / 3)}, "`transition` must be invertible"),
+        ({"device": "toaster"}, "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got 'toaster'"),
+        ({"random_state": -1}, "`random_state` must be None, a whole number from 0 up, or a numpy generator; got -1"),
+    ],
+)
+def test_parameters_refused(change, words):
+    X, _, y_bar = blobs()
+    with raises(words):
+        quick(**change).fit(X, y_bar)
+
+
+# ---- scikit-learn's tools -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["labels", "matrix"])
+def test_searches_choose_by_labels_alone(encoding):
+    X, y, y_bar = blobs(n=360, n_classes=4)
+    labels = y_bar if encoding == "labels" else complement(y, 4, n_labels=2, random_state=0)
+    search = GridSearchCV(quick(classes=range(4)), {"lr": [1e-7, 0.02]}, cv=3).fit(X, labels)
+    assert search.best_params_ == {"lr": 0.02}
+    assert accuracy(search, X, y) > 0.9
+    model = make_pipeline(StandardScaler(), quick(lr=0.02, standardize=False, classes=range(4)))
+    scores = cross_val_score(model, X, labels, cv=3)
+    assert scores.shape == (3,)
+    assert scores.mean() > 0.8
+
+
+def test_clones_and_pickles():
+    X, _, y_bar = blobs()
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    for network in ("mlp", module):
+        model = quick(network=network).fit(X, y_bar)
+        same_model(model, pickle.loads(pickle.dumps(model)), X)
+        copy = clone(model)
+        assert not hasattr(copy, "parameters_")
+        same_model(model, copy.fit(X, y_bar), X)
+    assert quick().set_params(lr=0.5, hidden=(3,)).get_params()["lr"] == 0.5
+
+
+def test_same_seed_same_bits_and_nothing_global(tmp_path):
+    X, _, y_bar = blobs()
+    for seed in (0, np.random.default_rng(3), np.random.RandomState(3)):
+        model = quick("auto", max_epochs=3, random_state=seed).fit(X, y_bar)
+        if isinstance(seed, int):
+            same_model(model, quick("auto", max_epochs=3, random_state=seed).fit(X, y_bar), X)
+        with pytest.raises(AssertionError):
+            same_model(model, quick("auto", max_epochs=3, random_state=7).fit(X, y_bar), X, 1e-6)
+    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    module = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 3))
+    before = before[0], before[1], torch.get_rng_state().tolist()
+    quick(network=module, max_epochs=3, random_state=None).fit(X, y_bar).predict(X)
+    model = quick(max_epochs=3, refit=True).fit(X, y_bar)
+    model.save(tmp_path)
+    ComplementaryClassifier.load(tmp_path).score(X, y_bar)
+    assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
+    assert (torch.get_num_threads(), torch.get_float32_matmul_precision()) == (threads, precision)
+
+
+def test_fitting_again_forgets():
+    X, _, y_bar = blobs()
+    names = np.array(["a", "b", "c"])
+    model = quick("auto").fit(pd.DataFrame(X[:, :2], columns=["u", "v"]), names[y_bar])
+    same_model(quick().fit(X, y_bar), model.set_params(method="forward").fit(X, y_bar), X)
+    assert {t["method"] for t in model.trials_} == {"forward"}
+
+
+def test_trials_and_history_tell_one_story():
+    X, _, y_bar = blobs(n=200)
+    model = quick(["forward", "ascent"], lr=(1e-6, 0.003, 0.01), max_epochs=7).fit(X, y_bar)
+    history, trials = pd.DataFrame(model.history_), pd.DataFrame(model.trials_)
+    assert len(history) == 2 * 3 * 2 * 7
+    assert {"method", "lr", "seed", "epoch", "loss", "valid_accuracy"} <= set(history.columns)
+    assert np.isfinite(history["loss"]).all()
+    pooled = history.groupby(["method", "lr", "epoch"])["valid_accuracy"].mean()
+    for trial in model.trials_:
+        by_epoch = pooled[trial["method"], trial["lr"]]
+        assert by_epoch.max() == pytest.approx(trial["estimated_accuracy"])
+        assert by_epoch.idxmax() == trial["epoch"]
+    best = trials.loc[trials["estimated_accuracy"].idxmax()]
+    assert (model.method_, model.lr_, model.best_epoch_) == (best["method"], best["lr"], best["epoch"])
+    # Two seeds hold out 40 rows each, and no row twice: pooled is the mean of the two.
+    assert model.estimated_accuracy_.estimate == pytest.approx(best["estimated_accuracy"])
+    assert model.failed_ == []
+
+
+def test_nothing_is_printed_where_nobody_looks(capsys):
+    X, _, y_bar = blobs()
+    quick(max_epochs=2, verbose=1).fit(X, y_bar)
+    assert capsys.readouterr() == ("", "")
+
+
+# ---- runs that fail, and interruptions ------------------------------------------------------------------------
+
+
+def test_an_absurd_rate_among_good_ones_is_told_and_not_chosen():
+    X, y, y_bar = blobs()
+    with pytest.warns(ConvergenceWarning, match="2 runs were stopped: forward, run 2: its loss was nan in epoch 0"):
+        model = quick(lr=(0.01, 1e38), max_epochs=30).fit(X, y_bar)
+    assert model.lr_ == 0.01
+    assert accuracy(model, X, y) > 0.9
+    assert len(model.failed_) == 2
+    good, bad = model.trials_
+    assert good["estimated_accuracy"] > 0.7
+    assert bad["estimated_accuracy"] is None
+    same_model(model, quick(lr=0.01, max_epochs=30).fit(X, y_bar), X)
+
+
+def test_when_every_rate_is_absurd_it_says_so_and_leaves_nothing(tmp_path):
+    X, _, y_bar = blobs()
+    with (
+        pytest.warns(ConvergenceWarning, match="4 runs were stopped"),
+        raises("no run gave a finite loss: forward, run 0: its loss was nan in epoch 0, at learning rate 1e+38; lower"),
+    ):
+        quick(lr=(1e38, 2e38), checkpoint=tmp_path / "way").fit(X, y_bar)
+    assert not (tmp_path / "way").exists()  # or the next, better try would be refused
+
+
+def breaking(monkeypatch, run, at):
+    """Let the loss of one run become NaN in one epoch."""
+    epoch_of = stack.Stack.epoch
+
+    def epoch(self, number, factor):
+        scores = epoch_of(self, number, factor)
+        if number == at and self.runs.start <= run < self.runs.stop:
+            scores["loss"][run - self.runs.start] = torch.nan
+        return scores
+
+    monkeypatch.setattr(stack.Stack, "epoch", epoch)
+
+
+@pytest.mark.parametrize("run", [0, 1])
+def test_a_setting_one_of_whose_runs_breaks_ends_there(monkeypatch, run):
+    X, _, y_bar = blobs()
+    expected = quick(max_epochs=4).fit(X, y_bar)
+    breaking(monkeypatch, run, at=4)
+    with pytest.warns(ConvergenceWarning, match="1 runs were stopped"):
+        model = quick(max_epochs=15).fit(X, y_bar)
+    assert model.best_epoch_ == expected.best_epoch_
+    same_model(model, expected, X)
+
+
+@pytest.mark.parametrize("run", [0, 1])
+def test_a_setting_one_of_whose_runs_breaks_at_once_is_not_chosen(monkeypatch, run):
+    X, _, y_bar = blobs()
+    breaking(monkeypatch, run, at=0)
+    with pytest.warns(ConvergenceWarning, match="1 runs were stopped"):
+        model = quick(lr=(0.01, 1e-7)).fit(X, y_bar)
+    assert model.lr_ == 1e-7
+    assert [t["estimated_accuracy"] is None for t in model.trials_] == [True, False]
+    same_model(model, quick(lr=1e-7).fit(X, y_bar), X)
+
+
+@pytest.fixture
+def interrupt_after(monkeypatch):
+    """Press Control-C after so many epochs; gives the count of epochs that were trained."""
+
+    def press(n):
+        trained = []
+        epoch_of = stack.Stack.epoch
+
+        def epoch(self, number, factor):
+            trained.append(number)
+            if len(trained) > n:
+                raise KeyboardInterrupt
+            return epoch_of(self, number, factor)
+
+        monkeypatch.setattr(stack.Stack, "epoch", epoch)
+        return trained
+
+    yield press
+    monkeypatch.undo()
+
+
+def test_an_interruption_keeps_the_best_so_far(interrupt_after):
+    X, _, y_bar = blobs()
+    expected = quick(max_epochs=4).fit(X, y_bar)
+    interrupt_after(4)
+    with pytest.warns(UserWarning, match="training was interrupted; the best of what was trained is kept"):
+        model = quick(["forward", "free"], max_epochs=15, refit=True).fit(X, y_bar)
+    assert [t["method"] for t in model.trials_] == ["forward"]
+    same_model(model, expected, X)
+    assert len(set(model.history_["epoch"])) == 4
+
+
+def test_an_interruption_in_a_later_method_keeps_the_earlier_one(interrupt_after):
+    X, _, y_bar = blobs()
+    expected = quick(max_epochs=15).fit(X, y_bar)
+    interrupt_after(15)
+    with pytest.warns(UserWarning, match="training was interrupted"):
+        model = quick(["forward", "free"], max_epochs=15).fit(X, y_bar)
+    assert model.method_ == "forward"
+    same_model(model, expected, X)
+
+
+def test_an_interruption_of_the_refit_keeps_the_runs_before_it(interrupt_after):
+    X, _, y_bar = blobs()
+    expected = quick().fit(X, y_bar)
+    interrupt_after(15)
+    with pytest.warns(UserWarning, match="training was interrupted"):
+        model = quick(refit=True).fit(X, y_bar)
+    same_model(model, expected, X)
+
+
+def test_a_refit_that_breaks_keeps_the_runs_before_it(monkeypatch):
+    X, _, y_bar = blobs()
+    expected = quick().fit(X, y_bar)
+    population_of = ComplementaryClassifier._population
+
+    def population(self, method, seeds, rates, inputs):
+        if len(calls) == 1:
+            breaking(monkeypatch, 0, at=0)
+        calls.append(method)
+        return population_of(self, method, seeds, rates, inputs)
+
+    calls = []
+    monkeypatch.setattr(ComplementaryClassifier, "_population", population)
+    with pytest.warns(ConvergenceWarning, match="refit gave no finite loss; the runs before it are kept"):
+        model = quick(refit=True).fit(X, y_bar)
+    assert len(calls) == 2
+    same_model(model, expected, X)
+
+
+def test_an_interruption_before_anything_was_trained_is_passed_on(interrupt_after):
+    X, _, y_bar = blobs()
+    interrupt_after(0)
+    with pytest.raises(KeyboardInterrupt):
+        quick().fit(X, y_bar)
+
+
+@pytest.mark.parametrize("after", [3, 15, 20])
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, interrupt_after, after):
+    X, _, y_bar = blobs()
+    options = {"method": ["forward", "free"], "lr": (0.003, 0.01), "refit": True}
+    expected = quick(**options).fit(X, y_bar)
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+    folder = tmp_path / "deep" / "way"
+    with monkeypatch.context():
+        interrupt_after(after)
+        with pytest.warns(UserWarning, match="training was interrupted"):
+            quick(**options, checkpoint=folder).fit(X, y_bar)
+    assert any(folder.iterdir())
+    trained = interrupt_after(10**9)
+    model = quick(**options, checkpoint=folder).fit(X, y_bar)
+    assert len(trained) == 30 - after + model.best_epoch_ + 1
+    same_model(model, expected, X)
+    assert model.trials_ == expected.trials_
+    pd.testing.assert_frame_equal(pd.DataFrame(model.history_), pd.DataFrame(expected.history_))
+    assert not folder.exists()
+
+
+def test_a_checkpoint_of_another_training_is_refused_and_kept(tmp_path, monkeypatch, interrupt_after):
+    X, _, y_bar = blobs()
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+    with monkeypatch.context():
+        interrupt_after(5)
+        with pytest.warns(UserWarning, match="training was interrupted"):
+            quick(checkpoint=tmp_path).fit(X, y_bar)
+    monkeypatch.undo()
+    before = (tmp_path / "forward.safetensors").read_bytes()
+    for model, data in ((quick(lr=0.02), X), (quick(), X + 1), (quick(random_state=1), X)):
+        with raises("is of other data or settings; move it away, or give another file"):
+            model.set_params(checkpoint=tmp_path).fit(data, y_bar)
+    assert (tmp_path / "forward.safetensors").read_bytes() == before
+
+
+def test_what_a_killed_training_left_behind_is_cleared_away(tmp_path):
+    X, _, y_bar = blobs()
+    folder = tmp_path / "way"
+    folder.mkdir()
+    (folder / ".forward.safetensors.k2j3h4").write_bytes(b"half")
+    quick(checkpoint=folder).fit(X, y_bar)
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "mine.txt").write_text("stays")
+    quick(checkpoint=folder).fit(X, y_bar)
+    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_an_error(tmp_path):
+    X, _, y_bar = blobs()
+    (tmp_path / "file").write_text("")
+    with raises("cannot write", OSError):
+        quick(checkpoint=tmp_path / "file" / "way").fit(X, y_bar)
+
+
+# ---- files ----------------------------------------------------------------------------------------------------
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "values", [["wren", "auk", "öl"], [40, -7, 1000], [0.5, 2.0, -1.0], [True, False]], ids=str
+)
+def test_a_saved_model_comes_back(tmp_path, values):
+    X, _, y_bar = blobs(n_classes=len(values))
+    frame = pd.DataFrame(X, columns=["a", "b", "ç", "d e"])
+    model = quick(lr=np.array([1e-3, 1e-2])).fit(frame, np.array(values)[y_bar])
+    model.save(tmp_path / "deep" / "model", extra={"note": ["any", {"thing": 1}]})
+    back = ComplementaryClassifier.load(tmp_path / "deep" / "model", device="cpu")
+    same_model(model, back, frame)
+    assert back.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(back.predict(frame), model.predict(frame))
+    assert back.score(frame, np.array(values)[y_bar]) == model.score(frame, np.array(values)[y_bar])
+    assert back.feature_names_in_.tolist() == ["a", "b", "ç", "d e"]
+    with raises("The feature names should match"):
+        back.predict(frame[["b", "a", "ç", "d e"]])
+    for name in ("method_", "lr_", "best_epoch_", "estimated_accuracy_", "trials_", "n_features_in_"):
+        assert getattr(back, name) == getattr(model, name), name
+    assert back.extra_ == {"note": ["any", {"thing": 1}]}
+    same_model(model, clone(back).set_params(device="cpu").fit(frame, np.array(values)[y_bar]), frame)
+
+
+def test_a_model_without_extras_comes_back_with_none(tmp_path, fitted):
+    fitted[0].save(tmp_path)
+    assert ComplementaryClassifier.load(tmp_path).extra_ == {}
+    assert not hasattr(ComplementaryClassifier.load(tmp_path), "feature_names_in_")
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor, pd.DataFrame, lambda q: [np.array(row) for row in q]])
+def test_a_saved_model_knows_its_transition_matrix(tmp_path, kind):
+    X, y, _ = blobs()
+    q = [[0.1, 0.6, 0.3], [0.3, 0.1, 0.6], [0.6, 0.3, 0.1]]
+    y_bar = complement(y, 3, transition=q, random_state=0)
+    model = quick(transition=kind(q), classes=torch.arange(3)).fit(X, y_bar)
+    model.save(tmp_path)
+    back = ComplementaryClassifier.load(tmp_path)
+    assert back.score(X, y_bar) == model.score(X, y_bar) != quick().fit(X, y_bar).score(X, y_bar)
+
+
+def test_models_of_bytes_and_of_images_come_back(tmp_path, digits):
+    X, y_bar = digits.X_train[:200], complement(digits.y_train[:200], 10, n_labels=4, random_state=0)
+    for inputs in (X, X.reshape(-1, 1, 8, 8), X.reshape(-1, 8, 8).astype("float32")):
+        model = quick(max_epochs=2).fit(inputs, y_bar)
+        model.save(tmp_path)
+        same_model(model, ComplementaryClassifier.load(tmp_path), inputs)
+
+
+def test_a_network_of_ones_own_must_be_given_again(tmp_path, digits):
+    X = digits.X_train[:200].reshape(-1, 1, 8, 8)
+    y_bar = complement(digits.y_train[:200], 10, n_labels=4, random_state=0)
+    frozen = convolutional()
+    frozen[0].weight.requires_grad_(False)
+    for network in (convolutional(), frozen):
+        model = quick(network=network, max_epochs=2).fit(X, y_bar)
+        model.save(tmp_path)
+        with raises("this model's network was a module of your own; pass it again as load(path, network=...)"):
+            ComplementaryClassifier.load(tmp_path)
+        same_model(model, ComplementaryClassifier.load(tmp_path, network=convolutional()), X)
+        with raises("the saved parameters do not fit the network; pass the network that was trained"):
+            ComplementaryClassifier.load(tmp_path, network=nn.Linear(64, 10))
+
+    def build(n_features, n_classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(n_features, n_classes))
+
+    model = quick(network=build, max_epochs=2, schedule=lambda epoch: 1.0, loss=lambda z: z).fit(X, y_bar)
+    model.save(tmp_path)
+    same_model(model, ComplementaryClassifier.load(tmp_path, network=build), X)
+
+
+def test_a_model_is_json_and_safetensors_and_no_pickle(tmp_path, monkeypatch):
+    X, _, y_bar = blobs()
+    with pytest.warns(ConvergenceWarning):  # a failed setting, which has no number to write
+        model = quick(lr=(0.01, 1e38)).fit(X, y_bar)
+    model.save(tmp_path)
+    weights, text = sorted(tmp_path.iterdir(), reverse=True)
+    assert text.name == "model.json"
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    about = json.loads(text.read_text(), parse_constant=refuse)
+    assert about["weights"] == weights.name
+    data = weights.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    end = max(v["data_offsets"][1] for k, v in header.items() if k != "__metadata__")
+    assert len(data) == 8 + length + end  # nothing but the header and the numbers
+
+    def never(*args, **kwargs):
+        raise AssertionError("unpickled")
+
+    for module, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (torch, "load"), (np, "load")):
+        monkeypatch.setattr(module, name, never)
+    same_model(model, ComplementaryClassifier.load(tmp_path), X)
+
+
+def test_saving_again_leaves_one_model(tmp_path, fitted):
+    model, X = fitted
+    other = quick(random_state=5).fit(X, blobs()[2])
+    (tmp_path / "notes.txt").write_text("mine")
+    for each in (other, model, model):
+        each.save(tmp_path)
+        assert len(names(tmp_path)) == 3
+        same_model(each, ComplementaryClassifier.load(tmp_path), X)
+
+
+@pytest.mark.parametrize("writer", ["write_text", "write_tensors"])
+def test_a_crash_while_saving_leaves_the_old_model(tmp_path, fitted, monkeypatch, writer):
+    model, X = fitted
+    model.save(tmp_path)
+    other = quick(hidden=(5,), random_state=5).fit(X, blobs()[2])
+
+    def crash(*args):
+        raise OSError("the lights went out")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(estimators, writer, crash)
+        with raises("the lights went out", OSError):
+            other.save(tmp_path)
+    same_model(model, ComplementaryClassifier.load(tmp_path), X)
+    other.save(tmp_path)
+    same_model(other, ComplementaryClassifier.load(tmp_path), X)
+    assert len(names(tmp_path)) == 2
+
+
+def test_places_that_cannot_be_saved_to(tmp_path, fitted):
+    model, _ = fitted
+    file = tmp_path / "file"
+    file.write_text("here first")
+    with raises(f"cannot save to {file}: it is a file; give a folder", FileExistsError):
+        model.save(file)
+    with raises("; nothing was changed", OSError):
+        model.save(file / "model")
+    assert names(tmp_path) == ["file"]
+    assert file.read_text() == "here first"
+
+
+def test_classes_that_json_cannot_hold_are_refused(tmp_path):
+    X, _, y_bar = blobs()
+    days = np.array(["2020-01-01", "2020-01-02", "2020-01-03"], dtype="datetime64[D]").astype(object)
+    model = quick().fit(X, days[y_bar])
+    assert model.predict(X)[0] in days
+    with raises("class values must be text or numbers to be saved; got datetime.date(2020, 1, 1)"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_model_that_is_not_there(tmp_path, fitted):
+    (tmp_path / "file").write_text("")
+    with raises(f"no model at {tmp_path / 'other'}: it has no model.json", FileNotFoundError):
+        ComplementaryClassifier.load(tmp_path / "other")
+    with raises(f"no model at {tmp_path}: it has no model.json", FileNotFoundError):
+        ComplementaryClassifier.load(tmp_path)
+    with raises("is not a whole model file"):
+        ComplementaryClassifier.load(tmp_path / "file")
+    fitted[0].save(tmp_path)
+    weights = next(tmp_path.glob("weights-*"))
+    weights.unlink()
+    with raises(f"no file at {weights}", FileNotFoundError):
+        ComplementaryClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.9, 0.995])
+def test_a_model_cut_short_is_refused(tmp_path, fitted, kept):
+    fitted[0].save(tmp_path)
+    text, weights = sorted(tmp_path.iterdir())
+    for path in (text, weights):
+        whole = path.read_bytes()
+        path.write_bytes(whole[: int(kept * len(whole))])
+        with raises(f"{path} is not a whole"):
+            ComplementaryClassifier.load(tmp_path)
+        path.write_bytes(whole)
+    same_model(fitted[0], ComplementaryClassifier.load(tmp_path), fitted[1])
+
+
+def test_a_damaged_model_gives_one_clear_error(tmp_path, fitted):
+    fitted[0].save(tmp_path)
+    path = tmp_path / "model.json"
+    about = json.loads(path.read_text())
+    damages = [[], 3, "text", None] + [about | {key: [1]} for key in about]
+    damages += [{k: v for k, v in about.items() if k != key} for key in about]
+    fit = about["fitted"]
+    damages += [about | {"fitted": {k: v for k, v in fit.items() if k != key}} for key in fit if key != "trials"]
+    damages += [about | {"fitted": fit | {"classes": ["a", "b"]}}, about | {"fitted": fit | {"shape": [7]}}]
+    damages += [about | {"settings": about["settings"] | {"hidden": [0]}}]
+    damages += [about | {"settings": about["settings"] | {"network": "transformer"}}]
+    damages += [about | {"weights": "../../etc/passwd"}]
+    for damage in damages:
+        path.write_text(json.dumps(damage))
+        with pytest.raises((ValueError, FileNotFoundError), match=r"model|network|no file at|hidden"):
+            ComplementaryClassifier.load(tmp_path)
+    path.write_text(json.dumps(about | {"format": 99}))
+    with raises("it has format 99, and this release reads 1"):
+        ComplementaryClassifier.load(tmp_path)
+    path.write_text(json.dumps(about))
+    same_model(fitted[0], ComplementaryClassifier.load(tmp_path), fitted[1])
+
+
+def test_warnings_and_output_stay_away_from_a_good_fit():
+    X, _, y_bar = blobs()
+    out = io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        warnings.simplefilter("error")
+        quick("auto", max_epochs=2, verbose=1).fit(X, y_bar).predict(X)
+    assert out.getvalue() == ""
