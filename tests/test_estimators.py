@@ -8,7 +8,10 @@ import json
 import pickle
 import random
 import struct
+import subprocess
+import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
 
 from helpers import as_sets, is_rows, raises
@@ -78,19 +81,35 @@ def test_the_comparison_of_models_can_fail():
 
 # ---- scikit-learn's contract ----------------------------------------------------------------------------------
 
-EXEMPT = {
+EXEMPT = {  # each is also shown to fail, so that none stays here longer than it must
     "check_classifiers_train": "its y is ordinary labels, which are read here as 'not this class': accuracy is low",
     "check_fit_score_takes_y": "the labels' argument is called y_bar, so that nobody takes it for the truth",
     "check_n_features_in_after_fitting": "calls score(X, y=...); with y_bar= a test below does the same",
 }
 
 
-@parametrize_with_checks(
-    [quick(hidden=(8,), max_epochs=3), quick("ascent", "linear", max_epochs=3, classes=None, refit=True)],
-    expected_failed_checks=lambda _: EXEMPT,
+def contract(model):
+    """Every check but the one that needs SCIPY_ARRAY_API in the environment before scipy is imported."""
+    checks = estimator_checks_generator(model)
+    return [pytest.param(*pair, id=check_name(pair[1])) for pair in checks if "array_api" not in check_name(pair[1])]
+
+
+def check_name(check):
+    while isinstance(check, partial):
+        check = check.func
+    return check.__name__
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    contract(quick(hidden=(8,), max_epochs=3)) + contract(quick("ascent", "linear", max_epochs=3, refit=True)),
 )
 def test_it_is_a_scikit_learn_estimator(estimator, check):
-    check(estimator)
+    if check_name(check) not in EXEMPT:
+        check(estimator)
+        return
+    with pytest.raises(AssertionError):
+        check(estimator)
 
 
 def test_every_use_checks_the_features_and_that_it_was_fitted():
@@ -230,10 +249,10 @@ def test_settings_reach_the_engine():
     ):
         with pytest.raises(AssertionError):
             same_model(model, quick(**change).fit(X, y_bar), X, 1e-6)
-    risky = quick("ascent").fit(X, y_bar)
-    for change in ({"beta": 0.5}, {"gamma": 0.1}):
+    climbing = quick("ascent", beta=-0.3).fit(X, y_bar)  # it climbs whenever a risk is below 0.3
+    for change in ({"beta": 0.0}, {"gamma": 0.1}):
         with pytest.raises(AssertionError):
-            same_model(risky, quick("ascent", **change).fit(X, y_bar), X, 1e-6)
+            same_model(climbing, quick("ascent", **({"beta": -0.3} | change)).fit(X, y_bar), X, 1e-6)
     step = quick(max_epochs=35, schedule="step").fit(X, y_bar)
     rates = quick(max_epochs=35, schedule=training.step_schedule()).fit(X, y_bar)
     same_model(step, rates, X)
@@ -259,7 +278,7 @@ def test_refit_trains_the_choice_again_on_all_rows():
 
 
 @pytest.mark.parametrize(
-    "values", [["wren", "auk", "owl"], [40, -7, 1000], [0.5, 2.0, -1.0]], ids=["texts", "gaps", "floats"]
+    "values", [["wren", "auk", "owl"], [40, -7, 1000], [5.0, 2.0, -1.0]], ids=["texts", "gaps", "floats"]
 )
 def test_class_values_of_any_kind(values):
     X, y, y_bar = blobs()
@@ -270,7 +289,6 @@ def test_class_values_of_any_kind(values):
     assert model.predict(X).dtype == values.dtype
     named = quick(max_epochs=30, classes=values).fit(X, values[y_bar])  # the order given is the order of the columns
     np.testing.assert_array_equal(named.classes_, values)
-    same_model(quick(max_epochs=30).fit(X, y_bar), named.set_params(classes=None), X) if False else None
     np.testing.assert_array_equal(named.predict_proba(X), quick(max_epochs=30).fit(X, y_bar).predict_proba(X))
 
 
@@ -286,7 +304,7 @@ def test_two_classes_and_truth_values():
 
 
 def test_a_class_that_is_never_ruled_out_must_be_named():
-    X, y, y_bar = blobs(n=300)
+    X, _, y_bar = blobs(n=300)
     rows = y_bar != 2
     assert quick(max_epochs=2).fit(X[rows], y_bar[rows]).classes_.tolist() == [0, 1]
     model = quick(classes=[0, 1, 2], max_epochs=2).fit(X[rows], y_bar[rows])
@@ -321,8 +339,8 @@ def test_rows_that_rule_out_nothing_are_as_if_they_were_not_there(method):
 
 @pytest.mark.parametrize("method", ["forward", "free", "pairwise"])
 def test_alpha_weighs_complementary_against_ordinary_labels(method):
-    X, y, y_bar = blobs(n=480)
-    rng = np.random.default_rng(0)
+    X, y, y_bar = blobs(n=480, seed=2)
+    rng = np.random.default_rng(2)
     noise = rng.integers(0, 3, size=480)
     ordinary = np.arange(480) // 3 % 2 == 0
     good_is = np.where(ordinary[:, None], is_rows(y, 3), as_sets(noise, 3))
@@ -330,7 +348,7 @@ def test_alpha_weighs_complementary_against_ordinary_labels(method):
     for sets, right, wrong in ((good_is, 0.02, 1.0), (good_is_not, 0.98, 0.0)):
         scores = [accuracy(quick(method, alpha=a, max_epochs=20).fit(X, sets), X, y) for a in (right, wrong)]
         assert scores[0] > 0.9
-        assert scores[0] > scores[1] + 0.1
+        assert scores[1] < 0.7
 
 
 def test_a_transition_matrix_is_used():
@@ -342,7 +360,7 @@ def test_a_transition_matrix_is_used():
         ignorant = quick(method, max_epochs=30).fit(X, y_bar)
         assert accuracy(told, X, y) > 0.85
         assert accuracy(ignorant, X, y) < 0.3
-        estimate, low, high = told.estimated_accuracy_
+        _, low, high = told.estimated_accuracy_
         assert low <= accuracy(told, X, y) <= high
         assert told.score(X, y_bar) == metrics.accuracy_score(y_bar, told.predict(X), 3, q)
         assert told.score(X, y_bar) > 0.75
@@ -382,6 +400,26 @@ def test_inputs_of_any_type_are_the_same():
     same_model(model, quick().fit(X, pd.Series(y_bar, index=np.arange(240)[::-1])), X)
     half = torch.tensor(X).to(torch.bfloat16)
     same_model(quick().fit(half.float().numpy(), y_bar), quick().fit(half, y_bar), X)
+
+
+READ_ONLY = """
+import numpy as np
+from naysayer import ComplementaryClassifier, transition
+X, labels, q = np.random.rand(60, 3).astype("float32"), np.eye(3, dtype=bool)[np.arange(60) % 3], transition.uniform(3)
+for array in (X, labels, q):
+    array.flags.writeable = False
+before = X.copy(), labels.copy(), q.copy()
+for y_bar in (labels, labels.argmax(axis=1)):
+    model = ComplementaryClassifier("forward", max_epochs=1, n_seeds=1, transition=q).fit(X, y_bar)
+    model.predict(X), model.score(X, y_bar)
+assert all((a == b).all() for a, b in zip(before, (X, labels, q)))
+"""
+
+
+def test_arrays_that_must_not_be_written_to_are_taken_without_a_warning():
+    """In a process of its own, since torch warns of them only once: those of pandas and of memory maps are such."""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", READ_ONLY], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_frame_has_its_columns_names():
@@ -456,6 +494,7 @@ def test_images_must_keep_their_shape():
         ({"classes": [0, 1, 2, 3], "y_bar": as_sets([0, 1, 2] * 80, 3)}, "`classes` must name the 3 columns"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # numpy's, before scikit-learn refuses
 def test_data_refused(change, words):
     X, _, y_bar = blobs()
     data = {"X": X, "y_bar": y_bar} | change
@@ -542,6 +581,11 @@ def test_clones_and_pickles():
     assert quick().set_params(lr=0.5, hidden=(3,)).get_params()["lr"] == 0.5
 
 
+def everything_global():
+    generators = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
+    return generators, torch.get_num_threads(), torch.get_float32_matmul_precision(), torch.get_default_dtype()
+
+
 def test_same_seed_same_bits_and_nothing_global(tmp_path):
     X, _, y_bar = blobs()
     for seed in (0, np.random.default_rng(3), np.random.RandomState(3)):
@@ -550,16 +594,13 @@ def test_same_seed_same_bits_and_nothing_global(tmp_path):
             same_model(model, quick("auto", max_epochs=3, random_state=seed).fit(X, y_bar), X)
         with pytest.raises(AssertionError):
             same_model(model, quick("auto", max_epochs=3, random_state=7).fit(X, y_bar), X, 1e-6)
-    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     module = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 3))
-    before = before[0], before[1], torch.get_rng_state().tolist()
+    before = everything_global()
     quick(network=module, max_epochs=3, random_state=None).fit(X, y_bar).predict(X)
     model = quick(max_epochs=3, refit=True).fit(X, y_bar)
     model.save(tmp_path)
     ComplementaryClassifier.load(tmp_path).score(X, y_bar)
-    assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
-    assert (torch.get_num_threads(), torch.get_float32_matmul_precision()) == (threads, precision)
+    assert everything_global() == before
 
 
 def test_fitting_again_forgets():
@@ -621,7 +662,8 @@ def test_when_every_rate_is_absurd_it_says_so_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "way").exists()  # or the next, better try would be refused
 
 
-def breaking(monkeypatch, run, at):
+@contextlib.contextmanager
+def breaking(run, at):
     """Let the loss of one run become NaN in one epoch."""
     epoch_of = stack.Stack.epoch
 
@@ -631,78 +673,74 @@ def breaking(monkeypatch, run, at):
             scores["loss"][run - self.runs.start] = torch.nan
         return scores
 
-    monkeypatch.setattr(stack.Stack, "epoch", epoch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stack.Stack, "epoch", epoch)
+        yield
+
+
+@contextlib.contextmanager
+def interrupted_after(n):
+    """Press Control-C after so many epochs; gives the list of the epochs that were begun."""
+    begun = []
+    epoch_of = stack.Stack.epoch
+
+    def epoch(self, number, factor):
+        begun.append(number)
+        if len(begun) > n:
+            raise KeyboardInterrupt
+        return epoch_of(self, number, factor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stack.Stack, "epoch", epoch)
+        yield begun
 
 
 @pytest.mark.parametrize("run", [0, 1])
-def test_a_setting_one_of_whose_runs_breaks_ends_there(monkeypatch, run):
+def test_a_setting_one_of_whose_runs_breaks_ends_there(run):
     X, _, y_bar = blobs()
     expected = quick(max_epochs=4).fit(X, y_bar)
-    breaking(monkeypatch, run, at=4)
-    with pytest.warns(ConvergenceWarning, match="1 runs were stopped"):
+    with breaking(run, at=4), pytest.warns(ConvergenceWarning, match="1 runs were stopped"):
         model = quick(max_epochs=15).fit(X, y_bar)
     assert model.best_epoch_ == expected.best_epoch_
     same_model(model, expected, X)
 
 
 @pytest.mark.parametrize("run", [0, 1])
-def test_a_setting_one_of_whose_runs_breaks_at_once_is_not_chosen(monkeypatch, run):
+def test_a_setting_one_of_whose_runs_breaks_at_once_is_not_chosen(run):
     X, _, y_bar = blobs()
-    breaking(monkeypatch, run, at=0)
-    with pytest.warns(ConvergenceWarning, match="1 runs were stopped"):
+    with breaking(run, at=0), pytest.warns(ConvergenceWarning, match="1 runs were stopped"):
         model = quick(lr=(0.01, 1e-7)).fit(X, y_bar)
     assert model.lr_ == 1e-7
     assert [t["estimated_accuracy"] is None for t in model.trials_] == [True, False]
     same_model(model, quick(lr=1e-7).fit(X, y_bar), X)
 
 
-@pytest.fixture
-def interrupt_after(monkeypatch):
-    """Press Control-C after so many epochs; gives the count of epochs that were trained."""
-
-    def press(n):
-        trained = []
-        epoch_of = stack.Stack.epoch
-
-        def epoch(self, number, factor):
-            trained.append(number)
-            if len(trained) > n:
-                raise KeyboardInterrupt
-            return epoch_of(self, number, factor)
-
-        monkeypatch.setattr(stack.Stack, "epoch", epoch)
-        return trained
-
-    yield press
-    monkeypatch.undo()
-
-
-def test_an_interruption_keeps_the_best_so_far(interrupt_after):
+def test_an_interruption_keeps_the_best_so_far():
     X, _, y_bar = blobs()
     expected = quick(max_epochs=4).fit(X, y_bar)
-    interrupt_after(4)
-    with pytest.warns(UserWarning, match="training was interrupted; the best of what was trained is kept"):
+    with (
+        interrupted_after(4),
+        pytest.warns(UserWarning, match="training was interrupted; the best of what was trained is kept"),
+    ):
         model = quick(["forward", "free"], max_epochs=15, refit=True).fit(X, y_bar)
     assert [t["method"] for t in model.trials_] == ["forward"]
     same_model(model, expected, X)
     assert len(set(model.history_["epoch"])) == 4
 
 
-def test_an_interruption_in_a_later_method_keeps_the_earlier_one(interrupt_after):
+def test_an_interruption_in_a_later_method_keeps_the_earlier_one():
     X, _, y_bar = blobs()
     expected = quick(max_epochs=15).fit(X, y_bar)
-    interrupt_after(15)
-    with pytest.warns(UserWarning, match="training was interrupted"):
+    with interrupted_after(15), pytest.warns(UserWarning, match="training was interrupted"):
         model = quick(["forward", "free"], max_epochs=15).fit(X, y_bar)
     assert model.method_ == "forward"
     same_model(model, expected, X)
 
 
-def test_an_interruption_of_the_refit_keeps_the_runs_before_it(interrupt_after):
+def test_an_interruption_of_the_refit_keeps_the_runs_before_it():
     X, _, y_bar = blobs()
     expected = quick().fit(X, y_bar)
-    interrupt_after(15)
-    with pytest.warns(UserWarning, match="training was interrupted"):
+    with interrupted_after(15), pytest.warns(UserWarning, match="training was interrupted"):
         model = quick(refit=True).fit(X, y_bar)
     same_model(model, expected, X)
 
@@ -711,57 +749,53 @@ def test_a_refit_that_breaks_keeps_the_runs_before_it(monkeypatch):
     X, _, y_bar = blobs()
     expected = quick().fit(X, y_bar)
     population_of = ComplementaryClassifier._population
+    built = []
 
-    def population(self, method, seeds, rates, inputs):
-        if len(calls) == 1:
-            breaking(monkeypatch, 0, at=0)
-        calls.append(method)
-        return population_of(self, method, seeds, rates, inputs)
+    with contextlib.ExitStack() as later:
 
-    calls = []
-    monkeypatch.setattr(ComplementaryClassifier, "_population", population)
-    with pytest.warns(ConvergenceWarning, match="refit gave no finite loss; the runs before it are kept"):
-        model = quick(refit=True).fit(X, y_bar)
-    assert len(calls) == 2
+        def population(self, *arguments):
+            if built:  # the second is the refit's
+                later.enter_context(breaking(0, at=0))
+            built.append(population_of(self, *arguments))
+            return built[-1]
+
+        monkeypatch.setattr(ComplementaryClassifier, "_population", population)
+        with pytest.warns(ConvergenceWarning, match="refit gave no finite loss; the runs before it are kept"):
+            model = quick(refit=True).fit(X, y_bar)
+    assert len(built) == 2
     same_model(model, expected, X)
 
 
-def test_an_interruption_before_anything_was_trained_is_passed_on(interrupt_after):
+def test_an_interruption_before_anything_was_trained_is_passed_on():
     X, _, y_bar = blobs()
-    interrupt_after(0)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_after(0), pytest.raises(KeyboardInterrupt):
         quick().fit(X, y_bar)
 
 
 @pytest.mark.parametrize("after", [3, 15, 20])
-def test_an_interrupted_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, interrupt_after, after):
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, after):
     X, _, y_bar = blobs()
     options = {"method": ["forward", "free"], "lr": (0.003, 0.01), "refit": True}
     expected = quick(**options).fit(X, y_bar)
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
     folder = tmp_path / "deep" / "way"
-    with monkeypatch.context():
-        interrupt_after(after)
-        with pytest.warns(UserWarning, match="training was interrupted"):
-            quick(**options, checkpoint=folder).fit(X, y_bar)
+    with interrupted_after(after), pytest.warns(UserWarning, match="training was interrupted"):
+        quick(**options, checkpoint=folder).fit(X, y_bar)
     assert any(folder.iterdir())
-    trained = interrupt_after(10**9)
-    model = quick(**options, checkpoint=folder).fit(X, y_bar)
-    assert len(trained) == 30 - after + model.best_epoch_ + 1
+    with interrupted_after(10**9) as begun:
+        model = quick(**options, checkpoint=folder).fit(X, y_bar)
+    assert len(begun) == 30 - after + model.best_epoch_ + 1
     same_model(model, expected, X)
     assert model.trials_ == expected.trials_
-    pd.testing.assert_frame_equal(pd.DataFrame(model.history_), pd.DataFrame(expected.history_))
+    pd.testing.assert_frame_equal(pd.DataFrame(model.history_), pd.DataFrame(expected.history_), check_like=True)
     assert not folder.exists()
 
 
-def test_a_checkpoint_of_another_training_is_refused_and_kept(tmp_path, monkeypatch, interrupt_after):
+def test_a_checkpoint_of_another_training_is_refused_and_kept(tmp_path, monkeypatch):
     X, _, y_bar = blobs()
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
-    with monkeypatch.context():
-        interrupt_after(5)
-        with pytest.warns(UserWarning, match="training was interrupted"):
-            quick(checkpoint=tmp_path).fit(X, y_bar)
-    monkeypatch.undo()
+    with interrupted_after(5), pytest.warns(UserWarning, match="training was interrupted"):
+        quick(checkpoint=tmp_path).fit(X, y_bar)
     before = (tmp_path / "forward.safetensors").read_bytes()
     for model, data in ((quick(lr=0.02), X), (quick(), X + 1), (quick(random_state=1), X)):
         with raises("is of other data or settings; move it away, or give another file"):
@@ -796,9 +830,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize(
-    "values", [["wren", "auk", "öl"], [40, -7, 1000], [0.5, 2.0, -1.0], [True, False]], ids=str
-)
+@pytest.mark.parametrize("values", [["wren", "auk", "öl"], [40, -7, 1000], [5.0, 2.0, -1.0], [True, False]], ids=str)
 def test_a_saved_model_comes_back(tmp_path, values):
     X, _, y_bar = blobs(n_classes=len(values))
     frame = pd.DataFrame(X, columns=["a", "b", "ç", "d e"])
@@ -833,6 +865,22 @@ def test_a_saved_model_knows_its_transition_matrix(tmp_path, kind):
     model.save(tmp_path)
     back = ComplementaryClassifier.load(tmp_path)
     assert back.score(X, y_bar) == model.score(X, y_bar) != quick().fit(X, y_bar).score(X, y_bar)
+
+
+def test_settings_from_numpy_are_saved(tmp_path):
+    X, _, y_bar = blobs()
+    model = quick(hidden=(np.int64(6),), lr=[np.float32(0.01)], random_state=np.int64(3), n_seeds=np.int64(2))
+    model.fit(X, y_bar).save(tmp_path, extra={"n": np.int64(3), "x": np.arange(2)})
+    back = ComplementaryClassifier.load(tmp_path)
+    same_model(model, back, X)
+    assert back.extra_ == {"n": 3, "x": [0, 1]}
+    assert (back.hidden, back.random_state, back.n_seeds) == ([6], 3, 2)
+
+
+def test_an_extra_that_json_cannot_hold_leaves_nothing(tmp_path, fitted):
+    with raises("cannot save object as JSON", TypeError):
+        fitted[0].save(tmp_path / "model", extra={"thing": object()})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_models_of_bytes_and_of_images_come_back(tmp_path, digits):

@@ -11,24 +11,27 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class StackedLinear(nn.Module):
-    """An affine map x W + b with W of shape (..., in, out), initialised as ``nn.Linear`` is."""
+    """An affine map x Wᵀ + b with W of shape (..., out, in), laid out and initialised as ``nn.Linear`` is."""
 
     def __init__(self, n_inputs: int, n_outputs: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_inputs, n_outputs))
+        self.weight = nn.Parameter(torch.empty(n_outputs, n_inputs))
         self.bias = nn.Parameter(torch.empty(n_outputs))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = self.weight.shape[0] ** -0.5
+        bound = self.weight.shape[1] ** -0.5
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.matmul(x, self.weight).add_(self.bias.unsqueeze(-2))
+        if self.weight.dim() == 2:
+            return F.linear(x, self.weight, self.bias)
+        return torch.matmul(x, self.weight.mT).add_(self.bias.unsqueeze(-2))
 
 
 class MLP(nn.Module):
@@ -36,7 +39,7 @@ class MLP(nn.Module):
 
     Parameters
     ----------
-    n_inputs : D; inputs of any shape (..., B, ...) with D values an example are flattened by the engine.
+    n_inputs : D; examples of more dimensions, (B, ...) with D values each, are flattened.
     n_classes : K
     hidden : widths of the hidden layers.
 
@@ -54,6 +57,7 @@ class MLP(nn.Module):
         self.layers = nn.ModuleList(StackedLinear(a, b) for a, b in itertools.pairwise(widths))
 
     def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(self.layers[0].weight.dim() - 1)  # type: ignore[union-attr,operator]
         *hidden, last = self.layers
         for layer in hidden:
             x = layer(x).relu_()

@@ -8,6 +8,7 @@ CUDA, torch's own on a CPU when the runs are stepped one at a time; plain torch 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,6 +46,13 @@ class StackedOptimizer:
         self.mean = [torch.zeros_like(p) for p in parameters]
         self.square = [torch.zeros_like(p) for p in parameters] if kind != "sgd" else []
         self.time = torch.zeros((), dtype=torch.float32, device=lr.device)
+        self.groups = [self._group(decay) for decay in ({float(d) for d in self.decays} if len(lr) == 1 else ())]
+
+    def _group(self, decay: float) -> tuple[float, list[int], Any, Any, Any, Any]:
+        """The parameters of one weight decay, as torch's fused steps take them."""
+        chosen = [i for i, d in enumerate(self.decays) if float(d) == decay]
+        tensors = [[t[i] for i in chosen if t] for t in (self.parameters, self.mean, self.square)]
+        return decay, chosen, *tensors, [self.time] * len(chosen)  # type: ignore[return-value]
 
     def state(self) -> dict[str, Tensor]:
         """All that a checkpoint must hold, by name."""
@@ -58,7 +66,7 @@ class StackedOptimizer:
         if kernels.usable(self.lr):
             self._step_cuda(gradients, scale)
         elif self.lr.device.type == "cpu" and len(self.lr) == 1:
-            self._step_fused(gradients, self.lr * scale)
+            self._step_fused(gradients, float(self.lr) * float(scale))
         else:
             self._step_plain(gradients, self.lr * scale)
 
@@ -92,40 +100,18 @@ class StackedOptimizer:
             else:
                 kernels.adam(p, g, self.mean[i], self.square[i], *rates, self.time, betas, self.epsilon, decoupled)
 
-    def _step_fused(self, gradients: tuple[Tensor, ...], lr: Tensor) -> None:
+    def _step_fused(self, gradients: tuple[Tensor, ...], lr: float) -> None:
         """One run on a CPU: torch's fused step, which passes over the memory once; once for each weight decay."""
-        for decay in {float(d) for d in self.decays}:
-            chosen = [i for i, d in enumerate(self.decays) if float(d) == decay]
-            parameters = [self.parameters[i] for i in chosen]
-            grads = [gradients[i] for i in chosen]
-            mean = [self.mean[i] for i in chosen]
+        for decay, chosen, parameters, mean, square, time in self.groups:
+            g = [gradients[i] for i in chosen]
             if self.kind == "sgd":
                 torch._fused_sgd_(
-                    parameters,
-                    grads,
-                    mean if self.momentum else [],  # type: ignore[arg-type]
-                    weight_decay=decay,
-                    momentum=self.momentum,
-                    lr=float(lr),
-                    dampening=0.0,
-                    nesterov=False,
-                    maximize=False,
-                    is_first_step=False,
-                )
-                continue
-            step = torch._fused_adamw_ if self.kind == "adamw" else torch._fused_adam_
-            step(
-                parameters,
-                grads,
-                mean,
-                [self.square[i] for i in chosen],
-                [],
-                [self.time] * len(chosen),
-                lr=float(lr),
-                beta1=self.momentum,
-                beta2=self.beta2,
-                weight_decay=decay,
-                eps=self.epsilon,
-                amsgrad=False,
-                maximize=False,
-            )
+                    parameters, g, mean if self.momentum else [], weight_decay=decay, momentum=self.momentum, lr=lr,
+                    dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
+                )  # fmt: skip
+            else:
+                step = torch._fused_adamw_ if self.kind == "adamw" else torch._fused_adam_
+                step(
+                    parameters, g, mean, square, [], time, lr=lr, beta1=self.momentum, beta2=self.beta2,
+                    weight_decay=decay, eps=self.epsilon, amsgrad=False, maximize=False,
+                )  # fmt: skip

@@ -5,6 +5,7 @@ Everything here stays on the device. :mod:`naysayer.training` decides what is st
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ def forward(module: nn.Module, parameters: dict[str, Tensor], buffers: dict[str,
     """Logits (C, B, K) of stacked runs: directly where the module takes stacks, alone for one run, else by vmap."""
     state = parameters | buffers
     if getattr(module, "stacks", False):
-        return functional_call(module, state, (x.flatten(2),))  # type: ignore[no-any-return]
+        return functional_call(module, state, (x,))  # type: ignore[no-any-return]
     if len(x) == 1:
         one = {k: v.squeeze(0) for k, v in state.items()}
         return functional_call(module, one, (x.squeeze(0),)).unsqueeze(0)  # type: ignore[no-any-return]
@@ -162,9 +163,9 @@ class Stack:
         momentum: float,
         batch_size: int,
     ) -> None:
-        self.module, self.objective, self.data, self.runs = module, objective, data, runs
+        self.objective, self.data, self.runs = objective, data, runs
         device = data.X.device
-        self.parameters = {k: v[runs].detach().clone().requires_grad_() for k, v in parameters.items()}
+        self.parameters = {k: v[runs].detach().clone() for k, v in parameters.items()}
         self.buffers = {k: v[runs].detach().clone() for k, v in buffers.items()}
         self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
         self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
@@ -172,6 +173,7 @@ class Stack:
         self.first_seed = seeds[runs.start]
         self.base_lr = torch.tensor(lr[runs], device=device)
         self.size = len(self.seeds)
+        self.module, self.leaves = self._bind(module)
         self.optimizer = StackedOptimizer(
             optimizer,
             list(self.parameters.values()),
@@ -186,6 +188,32 @@ class Stack:
         self.ones = torch.ones(self.size, device=device)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by their number of steps
         self.window: list[Tensor] = []  # the batches that the next graph replayed reads
+
+    def _bind(self, module: nn.Module) -> tuple[nn.Module, list[Tensor]]:
+        """Give the module that the stack calls, and the tensors that are differentiated.
+
+        Where it can, the stack has a module of its own whose parameters are the stacked ones, or views of them; to put
+        them into a shared module at every call would cost more than a small step's products.
+        """
+        if self.size > 1 and not getattr(module, "stacks", False):
+            return module, [p.requires_grad_() for p in self.parameters.values()]
+        own = copy.deepcopy(module)
+        state = {k: v.squeeze(0) if self.size == 1 else v for k, v in (self.parameters | self.buffers).items()}
+        for name, parameter in own.named_parameters():
+            parameter.data = state[name]
+        for name, part in own.named_modules():
+            for key in part._buffers:
+                if part._buffers[key] is not None:
+                    part._buffers[key] = state[f"{name}.{key}" if name else key]
+        return own, [own.get_parameter(name) for name in self.parameters]
+
+    def _forward(self, x: Tensor) -> Tensor:
+        """Logits (C, B, K) of the runs."""
+        if self.size == 1:
+            return self.module(x.squeeze(0)).unsqueeze(0)  # type: ignore[no-any-return]
+        if getattr(self.module, "stacks", False):
+            return self.module(x)  # type: ignore[no-any-return]
+        return forward(self.module, self.parameters, self.buffers, x)
 
     def _shares(self) -> tuple[Tensor, Tensor | float]:
         """π̄ of each run's own training labels, (C, K), and the complementary labels' share, (C, 1)."""
@@ -241,10 +269,12 @@ class Stack:
     def _step(self, rows: Tensor, labels: Tensor | None = None, weights: Tensor | None = None) -> None:
         """One optimiser step of all runs of the stack."""
         x = self.data.take(self.data.X, rows)
-        logits = forward(self.module, self.parameters, self.buffers, x)
+        logits = self._forward(x)
         y = self.data.y[rows] if labels is None else labels
         value, scale = self.objective.measure(logits, y, self.prior, self.alpha, weights)
-        gradients = torch.autograd.grad(value, list(self.parameters.values()), self.ones, materialize_grads=True)
+        gradients = torch.autograd.grad(value, self.leaves, self.ones, materialize_grads=True)
+        if self.size == 1:
+            gradients = tuple(g.unsqueeze(0) for g in gradients)
         self.optimizer.step(gradients, scale)
         self.loss += value.detach()
 
@@ -292,7 +322,7 @@ class Stack:
             rows = data.validation_rows[self.runs]
             sums = torch.zeros(4, self.size, dtype=torch.float64, device=rows.device)
             for part in rows.split(self._block(data.X), dim=1):
-                logits = forward(self.module, self.parameters, self.buffers, data.take(data.X, part))
+                logits = self._forward(data.take(data.X, part))
                 sums += self._estimates(logits, data.labels(part, self.runs))
             accuracy, cross, own = sums[:3] / sums[3].clamp(min=1)
             out |= {"valid_accuracy": accuracy, "valid_risk": cross, "valid_objective": own}
@@ -303,7 +333,7 @@ class Stack:
             for part in everything.split(self._block(images)):
                 x = data.take(images, part.unsqueeze(0))
                 x = x.expand(self.size, *x.shape[1:])
-                logits = forward(self.module, self.parameters, self.buffers, x)
+                logits = self._forward(x)
                 correct += (logits.argmax(dim=-1) == truth[part]).sum(dim=-1)
             out["test_accuracy"] = correct / max(1, len(images))
         return out

@@ -1,0 +1,722 @@
+"""The command: what it prints, writes and refuses. A mistake is one line and exit code 2; a kill loses nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.main import get_command
+
+from naysayer import ComplementaryClassifier, cli, complement, demo, doctor, metrics, planning, stack, tables
+
+CLASSES = ["cat", "dog", "owl"]
+FAST = ["--method", "forward", "--lr", "0.01", "--epochs", "25", "--seeds", "2", "--hidden", "16"]
+FEATURES = ["weight", "age", "colour"]
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        """What was printed, read as strictly as other programs read it: no NaN, no Infinity."""
+        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+@pytest.fixture
+def naysayer(monkeypatch, capsys):
+    """Run the command in this process."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["naysayer", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out, err = capsys.readouterr()
+        code = exit_.value.code
+        return Done(0 if code is None else code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def works(naysayer):
+    """Run the command and expect it to go well, and quietly."""
+
+    def run(*arguments):
+        done = naysayer(*arguments)
+        assert (done.code, done.err) == (0, ""), done.err
+        return done
+
+    return run
+
+
+def animals(n=300, seed=0):
+    """A table with numbers, categories and gaps, the truth, and three ways to say what each row is not."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    weight = np.array([4.0, 20.0, 1.0])[y] * np.exp(0.2 * rng.normal(size=n))
+    colour = np.where(rng.random(n) < 0.8, np.array(["red", "brown", "white"])[y], "black")
+    y_bar = complement(y, 3, random_state=seed)
+    names = np.array(CLASSES)
+    says = np.where(np.arange(n) % 5 == 0, names[y], np.char.add("!", names[y_bar]))
+    says[::17] = ""
+    table = {
+        "weight": [f"{w:.4f}" for w in weight],
+        "age": ["" if r < 0.1 else f"{10 * r:.2f}" for r in rng.random(n)],
+        "colour": ["" if r < 0.1 else c for r, c in zip(rng.random(n), colour, strict=True)],
+        "not": names[y_bar].tolist(),
+        "says": says.tolist(),
+        "truth": names[y].tolist(),
+    }
+    return table
+
+
+def write(path, table):
+    """Write a table in the format that its name ends in."""
+    if path.suffix in (".csv", ".tsv"):
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file, delimiter="," if path.suffix == ".csv" else "\t")
+            writer.writerows([list(table), *zip(*table.values(), strict=True)])
+        return path
+    numbers = {k: [float(v) if v else np.nan for v in table[k]] for k in ("weight", "age") if k in table}
+    if path.suffix == ".parquet":
+        texts = {k: [v or None for v in values] for k, values in table.items()}
+        pd.DataFrame(texts | numbers)[list(table)].to_parquet(path)
+    else:
+        np.savez(path, **{k: np.array(v) for k, v in (table | numbers).items()})
+    return path
+
+
+def only(table, *columns):
+    return {k: v for k, v in table.items() if k in (*FEATURES, *columns)}
+
+
+@pytest.fixture
+def pets(tmp_path):
+    return write(tmp_path / "pets.csv", only(animals(), "not"))
+
+
+@pytest.fixture
+def others(tmp_path):
+    """Rows that were not trained on, with their truth."""
+    return write(tmp_path / "others.csv", only(animals(seed=1), "not", "truth"))
+
+
+@pytest.fixture
+def model(works, pets, tmp_path):
+    works("train", pets, "--label", "not", "--out", tmp_path / "model", *FAST)
+    return tmp_path / "model"
+
+
+def read_csv(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def everything(folder):
+    """All files and folders below one, with their content."""
+    return {path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+# ---- the way through ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npz"])
+def test_train_predict_evaluate(works, tmp_path, ending):
+    table, unseen = (write(tmp_path / f"{name}.{ending}", animals(seed=i)) for i, name in enumerate(("a", "b")))
+    model = tmp_path / "models" / "pets"
+    done = works("train", table, "--label", "not", "--drop", "says, truth", "--out", model, *FAST)
+    assert "labels: 300 'not this class'" in done.out
+    assert re.search(r"chosen: forward at learning rate 0.01, \d+ epochs", done.out)
+    assert f"saved in {model}; next: naysayer predict {model} TABLE" in done.out
+    assert sorted(path.name.split("-")[0] for path in model.iterdir()) == ["model.json", "weights"]
+
+    rows = read_csv(works("predict", model, unseen).out)
+    truth = animals(seed=1)["truth"]
+    assert [row["row"] for row in rows] == [str(i) for i in range(300)]
+    right = np.mean([row["prediction"] == true for row, true in zip(rows, truth, strict=True)])
+    assert right > 0.8
+    assert all(1 / 3 - 1e-3 <= float(row["probability"]) <= 1 for row in rows)
+
+    told = works("evaluate", model, unseen)
+    estimate, low, high = map(float, re.search(r"accuracy: ([\d.]+) \(([\d.]+) to ([\d.]+)\) %", told.out).groups())
+    assert low <= 100 * right <= high
+    exact = works("evaluate", model, unseen, "--label", "truth", "--ordinary", "--json").json["accuracy"]["estimate"]
+    assert exact == pytest.approx(right)
+    assert estimate == pytest.approx(100 * right, abs=10)
+
+
+def test_every_format_makes_the_same_model(works, tmp_path):
+    table = only(animals(), "not")
+    predictions = []
+    for ending in ("csv", "tsv", "parquet", "npz"):
+        path = write(tmp_path / f"pets.{ending}", table)
+        works("train", path, "--label", "not", "--out", tmp_path / ending, *FAST)
+        predictions.append(works("predict", tmp_path / ending, path, "--probabilities").out)
+    assert len(set(predictions)) == 1
+
+
+def test_mixed_labels(works, tmp_path):
+    table = write(tmp_path / "pets.csv", only(animals(), "says"))
+    done = works("train", table, "--label", "says", "--out", tmp_path / "model", "--alpha", "0.5", "--refit", *FAST)
+    assert "labels: 226 'not this class', 56 'is this class', 18 that say nothing" in done.out
+    rows = read_csv(works("predict", tmp_path / "model", table).out)
+    truth = animals()["truth"]
+    assert np.mean([row["prediction"] == true for row, true in zip(rows, truth, strict=True)]) > 0.8
+    assert "18 that say nothing" in works("evaluate", tmp_path / "model", table).out
+
+
+def test_two_classes_from_end_to_end(works, tmp_path):
+    y = np.arange(200) % 2
+    values = np.round(y + 0.1 * np.random.default_rng(0).normal(size=200), 4)
+    table = write(tmp_path / "two.csv", {"x": values.tolist(), "says": [f"!{'ab'[1 - k]}" for k in y]})
+    for label in ("!a", "a"):
+        done = works("train", table, "--label", "says", "--out", tmp_path / label, *FAST, "--json").json
+        assert done["classes"] == ["a", "b"]
+        rows = read_csv(works("predict", tmp_path / label, table).out)
+        assert np.mean([row["prediction"] == "ab"[k] for row, k in zip(rows, y, strict=True)]) > 0.95
+        assert works("evaluate", tmp_path / label, table, "--json").json["accuracy"]["estimate"] > 0.95
+    assert "With two classes" in works("doctor", table, "--label", "says").out
+    counts = works("plan", "--classes", 2, "--json").json["labels"]
+    assert counts["ordinary"] == counts["complementary"] == counts["yes_no"]
+
+
+def test_classes_that_are_numbers_or_never_named(works, tmp_path):
+    names = {"cat": "10", "dog": "9", "owl": "100"}
+    table = only(animals(), "not")
+    table["not"] = [names[name] for name in table["not"]]
+    path = write(tmp_path / "pets.csv", table)
+    done = works("train", path, "--label", "not", "--out", tmp_path / "a", *FAST, "--json").json
+    assert done["classes"] == ["9", "10", "100"]
+    done = works("train", path, "--label", "not", "--classes", "100, 9,10,7", "--out", tmp_path / "b", *FAST, "--json")
+    assert done.json["classes"] == ["100", "9", "10", "7"]
+    heads = works("predict", tmp_path / "b", path, "--probabilities").out.splitlines()[0]
+    assert heads == "row,prediction,probability,P(100),P(9),P(10),P(7)"
+
+
+def test_predictions_go_to_a_file_whole(works, naysayer, tmp_path, model, others):
+    printed = works("predict", model, others, "--probabilities").out
+    target = tmp_path / "deep" / "out.csv"
+    done = naysayer("predict", model, others, "--probabilities", "--out", target)
+    assert done == (0, "", f"300 predictions are in {target}\n")
+    assert target.read_text() == printed
+    for row in read_csv(printed):
+        shares = [float(row[f"P({name})"]) for name in CLASSES]
+        assert sum(shares) == pytest.approx(1, abs=1e-5)
+        assert float(row["probability"]) == max(shares)
+        assert row["prediction"] == CLASSES[int(np.argmax(shares))]
+
+
+def test_a_transition_matrix_is_read_and_remembered(works, tmp_path):
+    q = np.array([[0.3, 0.6, 0.1], [0.1, 0.3, 0.6], [0.6, 0.1, 0.3]])  # the least frequent label is not the class
+    table = only(animals(), "truth")
+    truth = np.array([CLASSES.index(name) for name in table.pop("truth")])
+    y_bar = complement(truth, 3, transition=q, random_state=0)
+    path = write(tmp_path / "pets.csv", table | {"not": [CLASSES[k] for k in y_bar]})
+    np.savetxt(tmp_path / "q.csv", q, delimiter=",")
+    works("train", path, "--label", "not", "--out", tmp_path / "m", "--transition", tmp_path / "q.csv", *FAST)
+    rows = read_csv(works("predict", tmp_path / "m", path).out)
+    predicted = np.array([CLASSES.index(row["prediction"]) for row in rows])
+    assert (predicted == truth).mean() > 0.75
+    told = works("evaluate", tmp_path / "m", path, "--json").json["accuracy"]
+    expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=q)
+    assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
+
+
+# ---- JSON -----------------------------------------------------------------------------------------------------
+
+
+def test_train_says_the_same_as_json(works, tmp_path, pets):
+    options = [pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--lr", "0.003,0.01"]
+    text, told = works("train", *options).out, works("train", *options, "--json").json
+    assert told["classes"] == CLASSES
+    assert told["rows"] == 300
+    assert told["model"] == str(tmp_path / "model")
+    assert told["notes"][0] in text
+    best = max(told["trials"], key=lambda trial: trial["estimated_accuracy"])
+    assert (told["method"], told["lr"], told["epochs"]) == (best["method"], best["lr"], best["epoch"] + 1)
+    for trial in told["trials"]:
+        share = f"{100 * trial['estimated_accuracy']:.1f}"
+        assert re.search(rf"^forward +{trial['lr']:g} +{trial['epoch'] + 1} +{share}$", text, re.MULTILINE)
+    a = told["accuracy"]
+    assert f"{100 * a['estimate']:.1f} ({100 * a['low']:.1f} to {100 * a['high']:.1f}) %" in text
+    loaded = ComplementaryClassifier.load(tmp_path / "model")
+    assert list(loaded.estimated_accuracy_) == [a["estimate"], a["low"], a["high"]]
+    assert loaded.trials_ == told["trials"]
+
+
+def test_a_failed_setting_is_told_as_such(works, tmp_path, pets):
+    options = [pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--lr", "0.01,1e38"]
+    text, told = works("train", *options).out, works("train", *options, "--json").json
+    assert "2 runs were stopped: forward, run 2: its loss was nan" in text
+    assert re.search(r"^forward +1e\+38 +0 +failed$", text, re.MULTILINE)
+    assert [trial["estimated_accuracy"] is None for trial in told["trials"]] == [False, True]
+    assert told["lr"] == 0.01
+
+
+def test_predict_says_the_same_as_json(works, model, others):
+    for options in ([], ["--probabilities"]):
+        rows = read_csv(works("predict", model, others, *options).out)
+        told = works("predict", model, others, *options, "--json").json
+        assert [{k: str(v) for k, v in row.items()} for row in told] == rows
+
+
+def test_evaluate_says_the_same_as_json_and_as_the_library(works, model, others):
+    text = works("evaluate", model, others, "--confidence", "0.9").out
+    told = works("evaluate", model, others, "--confidence", "0.9", "--json").json
+    fitted = ComplementaryClassifier.load(model)
+    data = tables.read_table(others)
+    y_bar, names, said = tables.read_labels(data, "not", CLASSES)
+    encoder = tables.TableEncoder.from_dict(fitted.extra_["table"])
+    predicted = fitted.predict_proba(encoder.transform(data)).argmax(axis=1)
+    expected = metrics.accuracy_interval(y_bar, predicted, 3, 0.9)
+    accuracy = told["accuracy"]
+    assert [accuracy[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
+    assert said == told["labels"]
+    assert said in text
+    shown = f"{100 * expected[0]:.1f} ({100 * expected[1]:.1f} to {100 * expected[2]:.1f}) % (90% interval)"
+    assert f"estimated accuracy: {shown}" in text
+    prior = metrics.class_prior_interval(y_bar, 3, 0.9)
+    for k, row in enumerate(told["classes"]):
+        assert row["class"] == names[k]
+        assert row["prior"] == pytest.approx(prior.estimate[k])
+        assert row["predicted_share"] == pytest.approx((predicted == k).mean())
+        line = next(line for line in text.splitlines() if line.startswith(names[k]))
+        assert f"{100 * row['prior']:.1f} ({100 * row['prior_low']:.1f} to {100 * row['prior_high']:.1f})" in line
+        assert f"{100 * row['predicted_share']:.1f}" in line
+
+
+def test_a_class_that_is_never_predicted_has_null_in_json(works, tmp_path, model):
+    table = only(animals(seed=2), "not", "truth")
+    cats = [i for i, name in enumerate(table["truth"]) if name == "cat" and table["colour"][i] == "red"]
+    path = write(tmp_path / "cats.csv", {k: [v[i] for i in cats] for k, v in table.items()})
+    told = works("evaluate", model, path, "--json").json
+    owl = told["classes"][2]
+    assert owl["predicted_share"] == 0
+    assert owl["precision"] is None
+    assert "owl" in works("evaluate", model, path).out
+
+
+def test_plan_says_the_same_as_json_and_as_the_library(works):
+    options = ["plan", "--classes", 10, "--margin", "0.02", "--accuracy", "0.8", "--confidence", "0.9"]
+    text, told = works(*options).out, works(*options, "--json").json
+    expected = planning.labels_needed(10, 0.02, 0.8, 0.9)
+    assert told["labels"] == expected._asdict()
+    assert (told["classes"], told["margin"], told["accuracy"], told["confidence"]) == (10, 0.02, 0.8, 0.9)
+    for count in expected:
+        assert f"{count:,}" in text
+
+
+def test_doctor_says_the_same_as_json_and_as_the_library(works, tmp_path):
+    path = write(tmp_path / "pets.csv", only(animals(), "says"))
+    text = works("doctor", path, "--label", "says").out
+    told = works("doctor", path, "--label", "says", "--json").json
+    y_bar, names, said = tables.read_labels(tables.read_table(path), "says")
+    expected = doctor.examine(y_bar, 3, names)
+    assert told == json.loads(json.dumps({"labels": said} | expected.to_dict()))
+    assert said in text
+    for finding in expected.findings:
+        assert f"{finding.level:>8}: {finding.text}" in text
+    for advice in expected.advice:
+        assert advice in text
+    for row in expected.classes:
+        assert re.search(rf"^{row.name} +{row.ruled_out} +{row.named} ", text, re.MULTILINE)
+
+
+def test_a_bar_is_shown_where_a_person_looks_and_the_output_stays_clean(naysayer, tmp_path, pets, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal
+    done = naysayer("train", pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--json")
+    assert done.code == 0
+    assert "training forward" in done.err
+    assert done.json["method"] == "forward"
+
+
+def test_doctor_needs_no_column_where_there_is_one(works, tmp_path):
+    path = write(tmp_path / "labels.csv", {"not": animals()["not"]})
+    assert works("doctor", path, "--json").json["n_rows"] == 300
+    told = works("doctor", path, "--classes", "cat,dog,owl,emu", "--json").json
+    assert told["n_classes"] == 4
+    assert any("emu" in finding["text"] for finding in told["findings"])
+
+
+def test_demo_says_the_same_as_json(works, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "ANSWERS", (1, 9))
+    picture = tmp_path / "demo.png"
+    text = works("demo", "--epochs", 1, "--out", picture).out
+    told = works("demo", "--epochs", 1, "--out", picture, "--json").json
+    assert told["plot"] == str(picture)
+    assert len(told["trials"]) == 2 * len(demo.METHODS)
+    for trial in told["trials"]:
+        line = next(line for line in text.splitlines() if line.startswith(demo.METHODS[trial["method"]]))
+        assert f"{100 * trial['true_accuracy']:.1f}" in line
+        if trial["n_answers"] == 1:
+            estimate, low, high = trial["estimated"]
+            assert f"{100 * estimate:.1f} ({100 * low:.1f} to {100 * high:.1f})" in line
+            assert f"{100 * trial['true_of_estimated']:.1f}" in line
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+
+
+# ---- mistakes -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def refuses(naysayer, tmp_path):
+    """Run the command and expect one line, exit code 2, and nothing changed on the disk."""
+
+    def run(words, *arguments):
+        before = everything(tmp_path)
+        done = naysayer(*arguments)
+        assert done.code == 2, done
+        assert done.out == ""
+        lines = done.err.splitlines()
+        assert len(lines) == 1, done.err
+        assert lines[0].startswith("naysayer: ")
+        assert words in lines[0]
+        assert everything(tmp_path) == before
+        return lines[0]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trian"], "No such command 'trian'"),
+        (["--colour"], "No such option: --colour"),
+        (["plan", "--classes", "3", "--colour", "red"], "No such option: --colour"),
+        (["plan"], "Missing option '--classes'"),
+        (["plan", "--classes", "three"], "Invalid value for '--classes'"),
+        (["plan", "--classes", "1"], "`n_classes` must be a whole number of at least 2; got 1"),
+        (["plan", "--classes", "3", "--margin", "0"], "`margin` must be from"),
+        (["plan", "--classes", "3", "--accuracy", "90"], "`accuracy` must be from 0 to 1; got 90.0"),
+        (["plan", "--classes", "3", "--confidence", "1"], "`confidence` must lie between 0 and 1"),
+        (["plan", "--classes", "3", "extra"], "unexpected extra argument"),
+        (["demo", "--epochs", "0"], "--epochs must be at least 1; got 0"),
+        (["demo", "--seed", "-1"], "`random_state` must be None, a whole number from 0 up"),
+        (["demo", "--device", "toaster"], "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got 'toaster'"),
+        (["predict", "nowhere"], "Missing argument"),
+    ],
+)
+def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    refuses(words, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--lr", "fast"], "--lr must be numbers separated by commas; got 'fast'"),
+        (["--lr", "0.1;0.2"], "--lr must be numbers separated by commas; got '0.1;0.2'"),
+        (["--lr", "0"], "`lr` must be a positive number or some of them"),
+        (["--lr", "inf"], "`lr` must be a positive number or some of them"),
+        (["--lr", ","], "`lr` must be a positive number or some of them"),
+        (["--hidden", "wide"], "--hidden must be whole numbers separated by commas; got 'wide'"),
+        (["--hidden", "2.5"], "--hidden must be whole numbers separated by commas; got '2.5'"),
+        (["--hidden", "inf"], "--hidden must be whole numbers separated by commas; got 'inf'"),
+        (["--hidden", "8,-5"], "`hidden` must be a whole number of at least 1; got -5"),
+        (["--epochs", "0"], "--epochs must be at least 1; got 0"),
+        (["--epochs", "many"], "Invalid value for '--epochs'"),
+        (["--seeds", "0"], "--seeds must be at least 1; got 0"),
+        (["--seed", "-1"], "`random_state` must be None, a whole number from 0 up"),
+        (["--method", "magic"], "`method` must be 'auto' or one of free, max, ascent, forward, pairwise; got 'magic'"),
+        (["--network", "cnn"], "`network` must be 'mlp', 'linear'"),
+        (["--alpha", "2"], "`alpha` must be from 0 to 1; got 2.0"),
+        (["--device", "toaster"], "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got 'toaster'"),
+        (["--label", "knot"], "the table must have a column 'knot' (did you mean 'not'?); it has weight, age, colour"),
+        (["--drop", "weight,aeg"], "the table must have a column 'aeg' (did you mean 'age'?)"),
+        (["--drop", "weight,age,colour"], "the table must have a column to learn from; got none"),
+        (["--classes", "cat,dog"], "column 'not' must hold known classes (cat, dog); got 'owl'"),
+        (["--classes", "cat"], "column 'not' must have at least 2 classes"),
+        (["--transition", "nowhere.csv"], "nowhere.csv must be a CSV of numbers, one row a class"),
+        (["--transition", "empty.csv"], "empty.csv must be a CSV of numbers, one row a class"),
+        (["--transition", "text.csv"], "text.csv must be a CSV of numbers, one row a class"),
+        (["--transition", "four.csv"], "`transition` must be (3, 3), one row a class; got (4, 4)"),
+        (["--transition", "row.csv"], "`transition` must be a square (K, K) matrix; got shape (1, 3)"),
+        (["--transition", "ones.csv"], "each row of `transition` must sum to 1; row 0 sums to 3"),
+        (["--transition", "thirds.csv"], "`transition` must be invertible"),
+        (["--out", "pets.csv"], "--out must be a folder"),
+        (["--out", "pets.csv/model"], "--out must be a folder"),
+        (["--colour", "red"], "No such option: --colour"),
+    ],
+)
+def test_train_refuses(refuses, tmp_path, monkeypatch, pets, options, words):
+    monkeypatch.chdir(tmp_path)
+    matrices = {"four": np.eye(4), "row": np.ones((1, 3)) / 3, "ones": np.ones((3, 3)), "thirds": np.ones((3, 3)) / 3}
+    for name, matrix in matrices.items():
+        np.savetxt(tmp_path / f"{name}.csv", matrix, delimiter=",")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "text.csv").write_text("a,b,c\n")
+    refuses(words, "train", pets, "--label", "not", "--out", "model", *FAST, *options)
+
+
+def test_train_needs_a_label_and_a_place(refuses, pets):
+    refuses("Missing option '--label'", "train", pets, "--out", "model")
+    refuses("Missing option '--out'", "train", pets, "--label", "not")
+
+
+def test_tables_that_cannot_be_read(refuses, tmp_path, pets, model):
+    whole = write(tmp_path / "whole.parquet", only(animals(), "not")).read_bytes()
+    (tmp_path / "half.parquet").write_bytes(whole[: len(whole) // 2])
+    archive = write(tmp_path / "whole.npz", only(animals(), "not")).read_bytes()
+    (tmp_path / "half.npz").write_bytes(archive[: len(archive) // 2])
+    (tmp_path / "ragged.csv").write_text("weight,age,colour,not\n1,2\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "pets.xlsx").write_bytes(b"PK")
+    cases = {
+        "nowhere.csv": "no file at",
+        "half.parquet": "half.parquet must be a whole Parquet file; reading it failed",
+        "half.npz": "half.npz must be a whole npz file; reading it failed",
+        "ragged.csv": "must have 4 values on each line, as its header has; got 2 at line 2",
+        "empty.csv": "empty.csv must hold a table; it is empty",
+        "pets.xlsx": "a table's name must end in .csv, .tsv, .parquet, .npz",
+        "model": "a table must be a file",
+    }
+    for name, words in cases.items():
+        refuses(words, "train", tmp_path / name, "--label", "not", "--out", tmp_path / "new", *FAST)
+        refuses(words, "predict", model, tmp_path / name)
+        refuses(words, "evaluate", model, tmp_path / name)
+        refuses(words, "doctor", tmp_path / name, "--label", "not")
+
+
+def test_models_that_cannot_be_used(refuses, tmp_path, pets, model):
+    for command in ("predict", "evaluate"):
+        refuses("nowhere: it has no model.json", command, tmp_path / "nowhere", pets)
+        refuses("is not a whole model file", command, pets, pets)
+        refuses("`device` must be", command, model, pets, "--device", "toaster")
+    X, y_bar = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
+    bare = ComplementaryClassifier("forward", max_epochs=1, n_seeds=1, lr=0.01).fit(X, y_bar)
+    bare.save(tmp_path / "bare")
+    refuses("was not trained on a table by this command; use it from Python", "predict", tmp_path / "bare", pets)
+    weights = next(model.glob("weights-*"))
+    weights.write_bytes(weights.read_bytes()[:-1])
+    refuses(f"{weights} is not a whole file of naysayer's", "predict", model, pets)
+    weights.unlink()
+    refuses(f"no file at {weights}", "evaluate", model, pets)
+
+
+def test_tables_that_are_not_the_models(refuses, tmp_path, model):
+    table = only(animals(), "not")
+    missing = write(tmp_path / "missing.csv", {("wieght" if k == "weight" else k): v for k, v in table.items()})
+    words = "the table must have the columns learned from; it lacks 1: 'weight' (did you mean 'wieght'?)"
+    refuses(words, "predict", model, missing)
+    refuses(words, "evaluate", model, missing)
+    texts = write(tmp_path / "texts.csv", table | {"weight": ["heavy"] * 300})
+    refuses("column 'weight' must hold numbers; got 'heavy' at row 0", "predict", model, texts)
+    strangers = write(tmp_path / "strangers.csv", table | {"not": ["emu"] * 300})
+    refuses("column 'not' must hold known classes (cat, dog, owl); got 'emu' at row 0", "evaluate", model, strangers)
+    unlabelled = write(tmp_path / "unlabelled.csv", only(animals()))
+    refuses("the table must have a column 'not'", "evaluate", model, unlabelled)
+    refuses("the table must have a column 'class'", "evaluate", model, unlabelled, "--label", "class")
+    refuses("`confidence`", "evaluate", model, write(tmp_path / "p.csv", table), "--confidence", "95")
+
+
+def test_places_that_cannot_be_written(refuses, tmp_path, pets, model):
+    (tmp_path / "folder").mkdir()
+    refuses("cannot write", "predict", model, pets, "--out", tmp_path / "folder")
+    refuses("cannot write", "predict", model, pets, "--out", pets / "below.csv")
+    refuses("--out must be a file", "demo", "--out", tmp_path / "folder")
+    refuses("--out must be a folder", "demo", "--out", pets / "demo.png")
+
+
+def test_doctor_asks_which_column(refuses, pets):
+    refuses("--label must name one of the columns weight, age, colour, not", "doctor", pets)
+    refuses("`confidence`", "doctor", pets, "--label", "not", "--confidence", "2")
+
+
+def test_a_failed_training_leaves_the_model_that_was_there(refuses, naysayer, works, model, pets):
+    before, predictions = everything(model), works("predict", model, pets).out
+    line = ["train", pets, "--label", "not", "--out", model]
+    refuses("`alpha` must be from 0 to 1", *line, *FAST, "--alpha", "7")
+    failed = naysayer(*line, *FAST, "--lr", "1e38")  # fails after it began
+    assert (failed.code, failed.out) == (2, "")
+    assert failed.err.startswith("naysayer: no run gave a finite loss: forward, run 0: its loss was nan in epoch 0")
+    assert everything(model) == before
+    assert works("predict", model, pets).out == predictions
+    works(*line, *FAST)  # and is no hindrance
+
+
+def test_an_error_that_nobody_expected_is_not_hidden(naysayer, monkeypatch, pets):
+    def broken(*arguments):
+        raise TypeError("a fault of the program")
+
+    monkeypatch.setattr(tables, "read_table", broken)
+    with pytest.raises(TypeError, match="a fault of the program"):
+        naysayer("doctor", pets)
+
+
+def test_a_machine_that_is_too_small_is_told_in_one_line(refuses, monkeypatch, pets):
+    def too_small(*arguments):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory:\n you tried to allocate 4 TB")
+
+    monkeypatch.setattr(ComplementaryClassifier, "fit", too_small)
+    refuses("can't allocate memory: you tried", "train", pets, "--label", "not", "--out", "model", *FAST)
+
+
+# ---- interruptions --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interrupt_after(monkeypatch):
+    """Press Control-C after so many epochs."""
+
+    def press(n):
+        begun = []
+        epoch_of = stack.Stack.epoch
+
+        def epoch(self, number, factor):
+            begun.append(number)
+            if len(begun) == n + 1:
+                raise KeyboardInterrupt
+            return epoch_of(self, number, factor)
+
+        monkeypatch.setattr(stack.Stack, "epoch", epoch)
+
+    return press
+
+
+def test_control_c_saves_the_best_so_far(works, tmp_path, pets, interrupt_after):
+    interrupt_after(5)
+    told = works("train", pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--json").json
+    assert "training was interrupted; the best of what was trained is kept" in told["notes"]
+    assert told["epochs"] <= 5
+    assert len(read_csv(works("predict", tmp_path / "model", pets).out)) == 300
+
+
+@pytest.mark.parametrize("command", ["train", "demo"])
+def test_control_c_before_there_is_anything_to_save(naysayer, tmp_path, pets, interrupt_after, command):
+    interrupt_after(0)
+    options = {"train": [pets, "--label", "not", *FAST], "demo": ["--epochs", 1]}[command]
+    before = everything(tmp_path)
+    done = naysayer(command, *options, "--out", tmp_path / "new")
+    assert done == (130, "", "interrupted; what was saved on the way is kept\n")
+    assert everything(tmp_path) == before
+
+
+SLOW = """
+import sys, time
+from naysayer import cli, stack, training
+
+training.CHECKPOINT_SECONDS = -1.0  # after every epoch
+epoch_of = stack.Stack.epoch
+
+def epoch(self, number, factor):
+    time.sleep(0.1)
+    return epoch_of(self, number, factor)
+
+stack.Stack.epoch = epoch
+sys.argv[0] = "naysayer"
+cli.main()
+"""
+
+
+def test_a_killed_training_loses_nothing(works, tmp_path, pets, others):
+    table = write(tmp_path / "more.csv", only(animals(seed=4), "not"))
+    line = ["train", table, "--label", "not", *FAST, "--method", "forward,free"]
+    works(*line, "--out", tmp_path / "whole")
+    expected = works("predict", tmp_path / "whole", others, "--probabilities").out
+
+    model = tmp_path / "model"
+    works("train", pets, "--label", "not", "--out", model, *FAST)
+    old = works("predict", model, others, "--probabilities").out
+    assert old != expected
+    program = tmp_path / "slow.py"
+    program.write_text(SLOW)
+    process = subprocess.Popen(
+        [sys.executable, str(program), *map(str, line), "--out", str(model)], stdout=subprocess.DEVNULL
+    )
+    try:
+        until = time.monotonic() + 120
+        while not (model / "checkpoint" / "forward.safetensors").exists():
+            assert process.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert works("predict", model, others, "--probabilities").out == old  # the older model is as it was
+    assert (model / "checkpoint" / "forward.safetensors").exists()
+    works(*line, "--out", model)
+    assert works("predict", model, others, "--probabilities").out == expected
+    assert sorted(path.name.split("-")[0] for path in model.iterdir()) == ["model.json", "weights"]
+
+
+# ---- as others start it ---------------------------------------------------------------------------------------
+
+
+def start(*arguments, cwd):
+    command = [sys.executable, "-m", "naysayer", *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=170, env={**os.environ})
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_it_runs_as_a_program(tmp_path):
+    write(tmp_path / "pets.csv", only(animals(), "says"))
+    done = start("train", "pets.csv", "--label", "says", "--out", "model", *FAST, "--json", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert done.json["classes"] == CLASSES
+    done = start("predict", "model", "pets.csv", "--out", "out.csv", cwd=tmp_path)
+    assert done == (0, "", "300 predictions are in out.csv\n")
+    rows = read_csv((tmp_path / "out.csv").read_text())
+    right = [row["prediction"] == true for row, true in zip(rows, animals()["truth"], strict=True)]
+    assert np.mean(right) > 0.8
+    done = start("evaluate", "model", "pets.csv", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert "estimated accuracy" in done.out
+
+
+def test_it_fails_as_a_program(tmp_path):
+    done = start("predict", "nowhere", "pets.csv", cwd=tmp_path)
+    assert done == (2, "", "naysayer: no model at nowhere: it has no model.json\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- help -----------------------------------------------------------------------------------------------------
+
+
+def test_alone_it_shows_its_help(naysayer):
+    alone, asked = naysayer(), naysayer("--help")
+    assert alone == asked
+    assert (alone.code, alone.err) == (0, "")
+    assert len(alone.out.splitlines()) > 8
+    for name in get_command(cli.app).commands:
+        assert re.search(rf"^ +{name} +\w", alone.out, re.MULTILINE)
+
+
+def test_every_command_and_option_has_help(works):
+    commands = get_command(cli.app).commands
+    assert set(commands) >= {"demo", "train", "predict", "evaluate", "plan", "doctor"}
+    for name, command in commands.items():
+        shown = works(name, "--help").out
+        assert command.help.splitlines()[0].rstrip(".")[:40] in " ".join(shown.split())
+        for parameter in command.params:
+            assert parameter.help, f"{name} {parameter.name}"
+            assert parameter.help.endswith("."), f"{name} {parameter.name}"
+            assert parameter.help[:30] in " ".join(shown.split()), f"{name} {parameter.name}"
+            if parameter.param_type_name == "option":
+                assert parameter.opts[0] in shown
+
+
+def test_every_command_that_tells_something_tells_it_in_json_too():
+    for name, command in get_command(cli.app).commands.items():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert "--json" in options, name
+
+
+def test_the_installed_program_is_this_one():
+    project = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf8")
+    assert 'naysayer = "naysayer.cli:main"' in project
