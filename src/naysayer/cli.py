@@ -39,6 +39,9 @@ def demo(
     """Train the paper's five methods on scikit-learn's digits, from "not this digit" labels."""
     from naysayer import demo as job
 
+    if out.is_dir():
+        raise ValueError(f"--out must be a file; {out} is a folder")
+    _check_writable(out.parent)
     trials = job.run(epochs=_at_least_one(epochs, "--epochs"), seed=seed, device=device)
     job.plot(trials, out)
     if as_json:
@@ -100,7 +103,7 @@ def train(
     model = ComplementaryClassifier(
         _words(method) or "auto",
         network,
-        hidden=tuple(int(v) for v in _numbers(hidden, "--hidden")),
+        hidden=tuple(_numbers(hidden, "--hidden", int)),
         lr=_numbers(lr, "--lr"),
         max_epochs=_at_least_one(epochs, "--epochs"),
         n_seeds=_at_least_one(seeds, "--seeds"),
@@ -133,7 +136,8 @@ def train(
         print(line)
     print()
     rows = [
-        [t["method"], f"{t['lr']:g}", str(t["epoch"] + 1), f"{100 * t['estimated_accuracy']:.1f}"]
+        [t["method"], f"{t['lr']:g}", str(t["epoch"] + 1)]
+        + ["failed" if t["estimated_accuracy"] is None else f"{100 * t['estimated_accuracy']:.1f}"]
         for t in model.trials_
     ]
     _print_table(["method", "learning rate", "epochs", "estimated accuracy %"], rows)
@@ -318,14 +322,16 @@ def _load(folder: Path, device: str) -> tuple[Any, Any, dict[str, Any]]:
 
 def _check_writable(folder: Path) -> None:
     """Find out before the training, not after it, that its result cannot be saved."""
-    from naysayer.files import whole_file
+    import tempfile
 
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out must be a folder; {folder} is a file")
-    probe = folder / ".writable"
-    with whole_file(probe):
-        pass
-    probe.unlink(missing_ok=True)
+    place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    if not place.is_dir():
+        raise ValueError(f"--out must be a folder; {place} is a file")
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise ValueError(f"--out must be a folder that can be written to: {error}") from None
 
 
 def _says_something(y_bar: Any, chosen: Any) -> bool:
@@ -335,8 +341,10 @@ def _says_something(y_bar: Any, chosen: Any) -> bool:
 
 def _read_matrix(path: Path) -> Any:
     try:
-        return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
-    except (OSError, ValueError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an empty file is no more than a warning to numpy
+            return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
+    except (OSError, ValueError, UserWarning) as error:
         raise ValueError(f"{path} must be a CSV of numbers, one row a class: {error}") from None
 
 
@@ -344,11 +352,12 @@ def _words(text: str | None) -> list[str] | None:
     return [word.strip() for word in text.split(",") if word.strip()] if text else None
 
 
-def _numbers(text: str, option: str) -> list[float]:
+def _numbers(text: str, option: str, kind: type = float) -> list[Any]:
     try:
-        return [float(word) for word in _words(text) or []]
+        return [kind(word) for word in _words(text) or []]
     except ValueError:
-        raise ValueError(f"{option} must be numbers separated by commas; got {text!r}") from None
+        what = "whole numbers" if kind is int else "numbers"
+        raise ValueError(f"{option} must be {what} separated by commas; got {text!r}") from None
 
 
 def _at_least_one(value: int, option: str) -> int:
@@ -372,29 +381,38 @@ def _print_table(heads: list[str], rows: list[list[str]]) -> None:
 
 
 def _print_json(value: Any) -> None:
-    def plain(v: Any) -> Any:
-        if isinstance(v, (np.ndarray, np.generic)):
-            return v.tolist()
-        raise TypeError(f"cannot write {type(v).__name__} as JSON")
+    print(json.dumps(_plain(value), indent=1, allow_nan=False))
 
-    print(json.dumps(value, indent=1, default=plain))
+
+def _plain(value: Any) -> Any:
+    """The value in lists, dicts and numbers; what is not finite is null, since JSON has no name for it."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def main() -> None:
     """Run the command; turn every expected error into one line and exit code 2."""
+    code: Any
     try:
-        code = app(standalone_mode=False)
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        code = _fail(str(error) or type(error).__name__)
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except KeyboardInterrupt:
-        print("interrupted; what was saved on the way is kept", file=sys.stderr)
         code = 130
     except Exception as error:
-        if not hasattr(error, "format_message"):  # not one of the parser's own
-            if type(error).__name__ == "Abort":
-                sys.exit(130)
+        if type(error).__name__ == "Abort":  # what older parsers make of Control-C; newer ones return 130
+            code = 130
+        elif hasattr(error, "format_message"):  # one of the parser's own
+            code = _fail(error.format_message())
+        elif isinstance(error, (ValueError, OSError, ImportError, MemoryError, RuntimeError)):
+            code = _fail(str(error) or type(error).__name__)
+        else:
             raise
-        code = _fail(error.format_message())
+    if code == 130:
+        print("interrupted; what was saved on the way is kept", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
 
 

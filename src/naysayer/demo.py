@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from naysayer import datasets, metrics, networks
 from naysayer.files import whole_file
 from naysayer.intervals import Interval
-from naysayer.labels import complement
+from naysayer.labels import complement, generator
 from naysayer.objectives import OBJECTIVES
 from naysayer.progress import progress_bar
 from naysayer.training import Population
@@ -49,7 +49,7 @@ class Trial(NamedTuple):
 def run(*, epochs: int = 50, seed: int = 0, device: str = "auto", show: bool = True) -> list[Trial]:
     """Train every method with every number of answers, all seeds and learning rates of one as a population."""
     digits = datasets.load("digits")
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     n, n_classes = len(digits.y_train), digits.n_classes
     held = n // 5
     order = rng.permutation(n)
@@ -132,7 +132,7 @@ def _draw_curves(axes: Any, trials: list[Trial]) -> None:
         axes.plot(epochs, mean, color=COLOURS[trial.method], lw=1.8)
         ends.append((mean[-1], METHODS[trial.method], COLOURS[trial.method]))
     _label_ends(axes, ends, len(trials[0].curve) * 1.02)
-    axes.set(xlabel="epoch", ylabel="test accuracy", ylim=(0, 1), xlim=(1, len(trials[0].curve)))
+    axes.set(xlabel="epoch", ylabel="test accuracy", ylim=(0, 1), xlim=(1, max(2, len(trials[0].curve))))
     axes.set_title("One “no” an image: accuracy while learning", loc="left")
     axes.axhline(0.1, color="0.6", lw=0.8, ls=":")
     axes.text(2, 0.105, "guessing", color="0.45", fontsize=8, va="bottom")

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysayer import networks
+from naysayer.checks import to_numpy
 from naysayer.encoding import encode_labels
 from naysayer.files import read_tensors, write_tensors, write_text
 from naysayer.intervals import Interval
@@ -28,6 +29,7 @@ from naysayer.losses import Loss, get_loss
 from naysayer.metrics import accuracy_interval, accuracy_score
 from naysayer.objectives import OBJECTIVES, Forward, GradientAscent, Objective, PairwiseComparison
 from naysayer.progress import progress_bar
+from naysayer.stack import as_inputs
 from naysayer.training import Population, Schedule, cosine_schedule, pick_device, stacked_logits, step_schedule
 
 AUTO = ("forward", "ascent", "pairwise")
@@ -74,7 +76,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     method_, lr_, best_epoch_ : what was chosen.
     estimated_accuracy_ : (estimate, low, high) from the labels held out, at the chosen setting. It was chosen as the
         best of several, so it is a little optimistic; :meth:`score` on labels kept apart is not.
-    trials_ : one dict a setting: method, lr, epoch, estimated accuracy.
+    trials_ : one dict a setting: method, lr, epoch, estimated accuracy; None where no run of it came to one.
     history_ : columns (method, lr, seed, epoch, loss, valid_accuracy, ...), one row an epoch of a run.
     failed_ : what went wrong in which runs; they were stopped alone.
 
@@ -158,7 +160,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if len(labels) < 2:
             raise ValueError(f"`X` must hold at least 2 labelled examples; got n_samples={len(labels)}; add more")
         self._learn_scale(inputs)
-        inputs = self._scaled(inputs)
+        inputs = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
         methods, rates = self._settings()
         rng = generator(self.random_state)
         seeds = [int(s) for s in rng.integers(0, 2**31, size=self._check_count(self.n_seeds, "n_seeds"))]
@@ -168,6 +170,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         history: list[dict[str, Any]] = []
         self.failed_: list[str] = []
         best: tuple[float, Population, NDArray[Any]] | None = None
+        interrupted = False
         with progress_bar(len(methods) * self.max_epochs, "training", show=self.verbose > 0) as bar:
             for number, method in enumerate(methods):
                 bar(0, f"training {method}")
@@ -191,33 +194,46 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                     best = (float(runs.best_score[chosen]), runs, members)
                     self.method_, self.lr_ = method, runs.lr[chosen]
                     self.best_epoch_ = int(runs.best_epoch[chosen])
-                if runs.interrupted:
-                    warnings.warn("training was interrupted; the best of what was trained is kept", stacklevel=2)
+                interrupted = runs.interrupted
+                if interrupted:
                     break
         self.trials_ = trials
         self.history_ = {k: np.array([row[k] for row in history]) for k in (history[0] if history else ())}
         if self.failed_:
             warnings.warn(f"{len(self.failed_)} runs were stopped: {self.failed_[0]}", ConvergenceWarning, stacklevel=2)
         if best is None:
-            why = f": {self.failed_[0]}" if self.failed_ else " before the first epoch ended"
-            raise ValueError(f"no run gave a finite loss{why}; lower `lr`, or look for huge values in `X`")
+            if interrupted:
+                raise KeyboardInterrupt  # before the first epoch ended: there is nothing to keep
+            self._drop_checkpoints(methods)
+            raise ValueError(
+                f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`"
+            )
         _, runs, members = best
         self.estimated_accuracy_ = self._estimate(runs, members, inputs, labels, held_out)
-        if self.refit and not runs.interrupted:
-            runs = self._population(self.method_, seeds, np.repeat(self.lr_, len(seeds)), inputs)
-            runs.fit(inputs, labels, max_epochs=self.best_epoch_ + 1)
-            members = np.arange(len(seeds))
+        if self.refit and not interrupted:
+            again = self._population(self.method_, seeds, np.repeat(self.lr_, len(seeds)), inputs)
+            again.fit(inputs, labels, max_epochs=self.best_epoch_ + 1)
+            interrupted = again.interrupted
+            if again.failed:
+                warnings.warn(
+                    "refit gave no finite loss; the runs before it are kept", ConvergenceWarning, stacklevel=2
+                )
+            elif not interrupted:
+                runs, members = again, np.arange(len(seeds))
+        if interrupted:
+            warnings.warn("training was interrupted; the best of what was trained is kept", stacklevel=2)
         device = pick_device(self.device)
         self.module_ = runs.module.to(device)
         self.parameters_ = {k: v[members].to(device) for k, v in runs.parameters.items()}
         self.buffers_ = {k: v[members].to(device) for k, v in runs.buffers.items()}
-        self._drop_checkpoints(methods)
+        if not interrupted:
+            self._drop_checkpoints(methods)
         return self
 
     def _take(self, X: Any, *, reset: bool) -> Tensor:
         """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
         if isinstance(X, Tensor):
-            X = X.detach().cpu().numpy()
+            X = (X if X.dtype == torch.uint8 else X.float()).detach().cpu().numpy()
         images = getattr(X, "dtype", None) == np.uint8
         X = validate_data(
             self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=None if images else np.float32
@@ -229,35 +245,44 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                     f"reduce it first, for instance with TruncatedSVD"
                 )
             X = X.toarray()
-        return torch.from_numpy(np.ascontiguousarray(X))
+        if not reset and X.shape[1:] != tuple(self.center_.shape):
+            raise ValueError(
+                f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {X.shape[1:]}"
+            )
+        return as_inputs(X)
 
     def _learn_scale(self, inputs: Tensor) -> None:
         """Remember each feature's mean and deviation; constant features get deviation 1."""
         shape = inputs.shape[1:]
         self.center_, self.scale_ = torch.zeros(shape), torch.ones(shape)
-        if self.standardize and inputs.dtype != torch.uint8:
+        if inputs.dtype == torch.uint8:
+            self.scale_ *= 255.0
+        elif self.standardize:
             scale, center = torch.std_mean(inputs.double(), dim=0, correction=0)
             self.center_ = center.float()
             self.scale_ = torch.where(scale > 1e-7 * center.abs().clamp(min=1e-30), scale, 1.0).float()
 
     def _scaled(self, inputs: Tensor) -> Tensor:
-        return inputs if inputs.dtype == torch.uint8 else (inputs - self.center_) / self.scale_
+        return (inputs - self.center_) / self.scale_
 
     def _settings(self) -> tuple[list[str], NDArray[np.float64]]:
         """Check the methods and learning rates to try, and all else that is not checked where it is used."""
-        methods = [self.method] if isinstance(self.method, str) else list(self.method)
-        methods = [m for name in methods for m in (AUTO if name == "auto" else (name,))]
+        named = [self.method] if isinstance(self.method, str) or not np.iterable(self.method) else list(self.method)
+        methods = [m for name in named for m in (AUTO if name == "auto" else (name,))]
         for name in methods:
             if name not in OBJECTIVES:
                 raise ValueError(f"`method` must be 'auto' or one of {', '.join(OBJECTIVES)}; got {name!r}")
         if not methods:
             raise ValueError("`method` must name at least one method")
-        rates = np.atleast_1d(np.asarray(self.lr, dtype=np.float64))
+        try:
+            rates = np.atleast_1d(np.asarray(self.lr, dtype=np.float64))
+        except (TypeError, ValueError):
+            rates = np.empty(0)
         if rates.ndim != 1 or len(rates) == 0 or not (np.isfinite(rates) & (rates > 0)).all():
             raise ValueError(f"`lr` must be a positive number or some of them; got {self.lr!r}")
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"`validation_fraction` must be between 0 and 1; got {self.validation_fraction}")
-        if isinstance(self.schedule, str) and self.schedule not in ("cosine", "step"):
+        if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
             raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
         self._check_count(self.max_epochs, "max_epochs")
         return list(dict.fromkeys(methods)), rates
@@ -283,7 +308,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         schedule = self.schedule
         if isinstance(schedule, str):
             schedule = cosine_schedule(self.max_epochs) if schedule == "cosine" else step_schedule()
-        return Population(
+        runs = Population(
             self._build_network(inputs.shape[1:]),
             self._objective(method),
             seeds=seeds,
@@ -295,6 +320,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             batch_size=self._check_count(batch, "batch_size"),
             device=self.device,
         )
+        given = tuple(runs.logits(inputs[:1], run=0).shape)
+        if given != (1, len(self.classes_)):
+            raise ValueError(
+                f"`network` must give {len(self.classes_)} logits an example, one a class; got {given[1:]}"
+            )
+        return runs
 
     def _objective(self, method: str) -> Objective:
         n_classes, kind = len(self.classes_), OBJECTIVES[method]
@@ -314,7 +345,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if network == "linear":
             return lambda: networks.linear(n_features, n_classes)
         if network == "mlp":
-            return lambda: networks.mlp(n_features, n_classes, self.hidden)
+            if isinstance(self.hidden, str) or not np.iterable(self.hidden):
+                raise ValueError(
+                    f"`hidden` must hold the widths of the hidden layers, as (128,) does; got {self.hidden!r}"
+                )
+            widths = [self._check_count(width, "hidden") for width in self.hidden]
+            return lambda: networks.mlp(n_features, n_classes, widths)
         raise ValueError(f"`network` must be 'mlp', 'linear', a module, or a function that builds one; got {network!r}")
 
     def _report(
@@ -329,12 +365,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Take over what a population has to tell."""
         for i, rate in enumerate(rates):
             first = i * n_seeds
+            score = float(runs.best_score[first])
             trials.append(
                 {
                     "method": method,
                     "lr": float(rate),
                     "epoch": int(runs.best_epoch[first]),
-                    "estimated_accuracy": float(runs.best_score[first]),
+                    "estimated_accuracy": score if np.isfinite(score) else None,
                 }
             )
         for epoch in range(len(runs.history.get("loss", ()))):
@@ -364,7 +401,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         for method in methods:
             path = self._checkpoint(method)
             if path is not None:
-                path.unlink(missing_ok=True)
+                for left in (path, *path.parent.glob(f".{path.name}.*")):  # the latter of one that was killed
+                    left.unlink(missing_ok=True)
         if self.checkpoint is not None:
             with contextlib.suppress(OSError):
                 Path(self.checkpoint).rmdir()
@@ -385,12 +423,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Give the most probable class value of each example: (N,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        most_probable = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[most_probable]
 
     def score(self, X: Any, y_bar: Any) -> float:
         """Estimate accuracy from labels alone; unbiased, so it may leave [0, 1] when they are few."""
-        labels, _ = encode_labels(y_bar, self.classes_)
         predicted = self.predict_proba(X).argmax(axis=1)
+        labels, _ = encode_labels(y_bar, self.classes_)
         return accuracy_score(labels, predicted, n_classes=len(self.classes_), transition=self.transition)
 
     def __sklearn_tags__(self) -> Any:
@@ -424,8 +463,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             b"".join(np.ascontiguousarray(t.detach().cpu().numpy()).tobytes() for t in tensors.values())
         )
         about["weights"] = f"weights-{digest.hexdigest()[:16]}.safetensors"
+        text = json.dumps(about, indent=1, default=_numpy_to_json) + "\n"
         write_tensors(folder / about["weights"], tensors, {"format": FORMAT})
-        write_text(folder / "model.json", json.dumps(about, indent=1) + "\n")
+        write_text(folder / "model.json", text)
         for old in folder.glob("weights-*.safetensors"):
             if old.name != about["weights"]:
                 old.unlink(missing_ok=True)
@@ -436,15 +476,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         for name, value in self.get_params(deep=False).items():
             if name == "loss" and callable(value):
                 value = getattr(value, "__name__", "custom")
-            if isinstance(value, (np.ndarray, np.generic)):
-                value = value.tolist()
             if name == "checkpoint":
                 continue
-            try:
-                json.dumps(value)
-            except TypeError:
-                continue
-            out[name] = value
+            if name in ("classes", "transition") and value is not None:
+                value = to_numpy(value)
+            with contextlib.suppress(TypeError):
+                out[name] = json.loads(json.dumps(value, default=_numpy_to_json))
         return out
 
     def _fitted_to_json(self) -> dict[str, Any]:
@@ -472,14 +509,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Load a saved model. One whose network was a module of your own needs that module given again."""
         folder = Path(path)
         try:
-            about = json.loads((folder / "model.json").read_text(encoding="utf8"))
-            settings, fitted, weights = about["settings"], about["fitted"], str(about["weights"])
+            about = dict(json.loads((folder / "model.json").read_text(encoding="utf8")))
+            if about["format"] != FORMAT:
+                raise ValueError(f"it has format {about['format']}, and this release reads {FORMAT}")
+            settings, fitted, extra = (dict(about[key]) for key in ("settings", "fitted", "extra"))
+            weights = str(about["weights"])
         except FileNotFoundError:
             raise FileNotFoundError(f"no model at {folder}: it has no model.json") from None
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise ValueError(f"{folder / 'model.json'} is not a whole model file: {error}") from None
-        if about.get("format") != FORMAT:
-            raise ValueError(f"the model at {folder} has format {about.get('format')}; this release reads {FORMAT}")
         if network is not None:
             settings["network"] = network
         if "network" not in settings:
@@ -489,7 +527,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         tensors, _ = read_tensors(folder / Path(weights).name)
         try:
             model._restore(fitted, tensors)
-            model.extra_ = dict(about["extra"])
+            model.extra_ = extra
         except (KeyError, RuntimeError, TypeError) as error:
             raise ValueError(f"the model at {folder} does not fit its network: {error}") from None
         return model
@@ -506,13 +544,23 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.center_, self.scale_ = tensors["center"], tensors["scale"]
         device = pick_device(self.device)
         build = self._build_network(fitted["shape"])
-        self.module_ = (build if isinstance(build, nn.Module) else build()).to(device)
+        with torch.random.fork_rng(devices=[]):  # the start that it draws is not used
+            self.module_ = (build if isinstance(build, nn.Module) else build()).to(device)
         pick = {
             p: {k.removeprefix(p): v.to(device) for k, v in tensors.items() if k.startswith(p)}
             for p in ("parameter.", "buffer.")
         }
         self.parameters_, self.buffers_ = pick["parameter."], pick["buffer."]
-        expected = {k: tuple(v.shape) for k, v in self.module_.named_parameters()}
-        got = {k: tuple(v.shape[1:]) for k, v in self.parameters_.items()}
+        named = dict(self.module_.named_parameters()) | dict(self.module_.named_buffers())
+        expected = {k: tuple(v.shape) for k, v in named.items()}
+        restored = self.parameters_ | self.buffers_  # the frozen parameters are among the latter
+        got = {k: tuple(v.shape[1:]) for k, v in restored.items()}
         if expected != got:
             raise ValueError("the saved parameters do not fit the network; pass the network that was trained")
+
+
+def _numpy_to_json(value: Any) -> Any:
+    """Numbers and arrays of numpy's as JSON has them; anything else it cannot hold."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"cannot save {type(value).__name__} as JSON")

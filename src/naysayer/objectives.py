@@ -236,7 +236,7 @@ class Forward(Objective):
         super().__init__(n_classes, cross_entropy, transition, alpha=alpha)
         log_q = None
         if transition is not None:
-            q = torch.from_numpy(check_transition(transition, n_classes)).to(torch.get_default_dtype())
+            q = torch.tensor(check_transition(transition, n_classes), dtype=torch.get_default_dtype())
             log_q = q.log().T.contiguous()  # row c: log P(label = c | class = y) over y
         self.register_buffer("log_transition", log_q)
 

@@ -44,7 +44,7 @@ def _hash(z: Tensor) -> Tensor:
 
 def as_inputs(X: Any) -> Tensor:
     """Take inputs as a tensor: uint8 as it is, all else as float32."""
-    x = X if isinstance(X, Tensor) else torch.from_numpy(np.ascontiguousarray(X))
+    x = X if isinstance(X, Tensor) else torch.from_numpy(np.require(X, requirements=["C", "W"]))
     return x if x.dtype == torch.uint8 else x.to(torch.float32)
 
 
@@ -84,7 +84,7 @@ class Data:
         self.X = as_inputs(X).to(device).contiguous()
         if self.X.dim() < 2:
             raise ValueError(f"`X` must be (N, ...) with an axis of inputs; got shape {tuple(self.X.shape)}")
-        y_bar = to_numpy(y_bar)
+        y_bar = np.require(to_numpy(y_bar), requirements="W")  # torch warns of arrays that are read-only
         y = torch.as_tensor(
             y_bar if y_bar.ndim == 2 and y_bar.dtype.kind in "biuf" else check_labels(y_bar, n_classes)[0]
         )

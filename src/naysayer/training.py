@@ -119,6 +119,8 @@ class Population:
             raise ValueError(f"`optimizer` must be one of {', '.join(OPTIMIZERS)}; got {optimizer!r}")
         if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise ValueError(f"`batch_size` must be a whole number of at least 1; got {batch_size!r}")
+        if not 0 <= momentum < 1:
+            raise ValueError(f"`momentum` must be from 0 up and below 1; got {momentum!r}")
         self.n_runs = len(seeds)
         self.seeds = [int(s) for s in seeds]
         self.lr = self._per_run(lr, "lr")
@@ -322,7 +324,7 @@ class Population:
             )
         stopped |= broken
         if f"valid_{select}" in values:
-            scored = values[f"valid_{select}"] * (1 if select == "accuracy" else -1)
+            scored = np.where(broken, np.nan, values[f"valid_{select}"] * (1 if select == "accuracy" else -1))
             now = np.where(members @ np.isnan(scored) > 0, -np.inf, members @ np.nan_to_num(scored))
             better = ~stopped & (now > self.best_score)
         else:
