@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -239,9 +237,3 @@ def test_the_digits_are_split_the_same_way_always():
     assert not {row.tobytes() for row in data.X_train} & {row.tobytes() for row in data.X_test}
     share = np.bincount(data.y_test) / np.bincount(np.r_[data.y_train, data.y_test])
     assert np.abs(share - 500 / 1797).max() < 1 / 170
-
-
-def test_neither_module_imports_what_is_optional():
-    code = "import sys, naysayer.datasets, naysayer.tables; print({'pooch', 'pandas', 'pyarrow'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

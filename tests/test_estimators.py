@@ -145,7 +145,7 @@ def test_the_digits_are_learned_and_the_estimate_holds_the_truth(digits):
     covered = 0
     for seed in range(4):
         y_bar = complement(digits.y_train, 10, n_labels=3, random_state=seed)
-        model = quick(hidden=(64,), max_epochs=30, n_seeds=3, random_state=seed).fit(digits.X_train, y_bar)
+        model = quick(hidden=(64,), max_epochs=30, n_seeds=5, random_state=seed).fit(digits.X_train, y_bar)
         assert accuracy(model, digits.X_test, digits.y_test) > 0.85
         estimate, low, high = model.estimated_accuracy_
         assert low <= estimate <= high
@@ -174,7 +174,7 @@ def test_a_linear_model_has_one_layer():
     X, y, y_bar = blobs()
     model = quick(network="linear", max_epochs=40).fit(X, y_bar)
     assert {k: tuple(v.shape) for k, v in model.parameters_.items()} == {
-        "layers.0.weight": (2, 4, 3),
+        "layers.0.weight": (2, 3, 4),
         "layers.0.bias": (2, 3),
     }
     assert accuracy(model, X, y) > 0.9

@@ -17,10 +17,8 @@ def plain(module):
     """The same network made of torch's own layers."""
     layers = []
     for layer in module.layers:
-        twin = nn.Linear(*layer.weight.shape)
-        with torch.no_grad():
-            twin.weight.copy_(layer.weight.T)
-            twin.bias.copy_(layer.bias)
+        twin = nn.Linear(layer.weight.shape[1], layer.weight.shape[0])
+        twin.load_state_dict(layer.state_dict())  # laid out alike
         layers += [twin, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -34,9 +32,8 @@ def test_it_is_what_torchs_own_layers_make(float64, hidden):
     torch.testing.assert_close(module(x), twin(x))
     mine = torch.autograd.grad(nn.functional.cross_entropy(module(x), y), [x, *module.parameters()])
     theirs = torch.autograd.grad(nn.functional.cross_entropy(twin(x), y), [x, *twin.parameters()])
-    torch.testing.assert_close(mine[0], theirs[0])
-    for a, b in zip(mine[1:], theirs[1:], strict=True):
-        torch.testing.assert_close(a, b if b.dim() == 1 else b.T)  # torch keeps its matrices the other way round
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 @pytest.mark.parametrize("hidden", [(), (7,), (7, 5)])
@@ -53,6 +50,16 @@ def test_a_stack_of_runs_is_the_runs_alone(float64, hidden):
     shared = functional_call(modules[0], stacked, (x[:1].expand(5, -1, -1),))  # one batch for all runs
     for m, module in enumerate(modules):
         torch.testing.assert_close(shared[m], module(x[0]))
+
+
+def test_examples_of_more_dimensions_are_flattened(float64):
+    module = networks.mlp(12, 3, (5,))
+    x = torch.randn(7, 12)
+    torch.testing.assert_close(module(x.view(7, 1, 3, 4)), module(x))
+    stacked = {name: torch.stack([p, 2 * p]) for name, p in module.named_parameters()}
+    images = functional_call(module, stacked, (x.view(1, 7, 3, 4).expand(2, -1, -1, -1),))
+    torch.testing.assert_close(images, functional_call(module, stacked, (x.expand(2, -1, -1),)))
+    torch.testing.assert_close(images[0], module(x))
 
 
 def test_inputs_are_left_as_they_were():
@@ -93,4 +100,4 @@ def test_a_layer_can_be_started_anew():
 def test_the_papers_sizes():
     assert sum(p.numel() for p in networks.mlp(784, 10).parameters()) == 784 * 500 + 500 + 500 * 10 + 10
     assert sum(p.numel() for p in networks.linear(784, 10).parameters()) == 784 * 10 + 10
-    assert [tuple(layer.weight.shape) for layer in MLP(784, 10, (500, 20)).layers] == [(784, 500), (500, 20), (20, 10)]
+    assert [tuple(layer.weight.shape) for layer in MLP(784, 10, (500, 20)).layers] == [(500, 784), (20, 500), (10, 20)]

@@ -1,4 +1,4 @@
-"""Any class values at the public edge of the estimators, class indices 0 to K - 1 below it."""
+"""What the estimators share: any class values at their public edge, class indices 0 to K - 1 below it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from naysayer.checks import check_labels, to_numpy
 from naysayer.labels import is_missing
+from naysayer.metrics import accuracy_score
+
+
+class ComplementaryMixin(ClassifierMixin):  # type: ignore[misc]
+    """What follows from `predict_proba`, `classes_` and `transition`: predictions, and a score from labels alone."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Give the most probable class value of each example, (N,)."""
+        most_probable = self.predict_proba(X).argmax(axis=1)  # type: ignore[attr-defined]
+        return self.classes_[most_probable]  # type: ignore[attr-defined]
+
+    def score(self, X: Any, y_bar: Any) -> float:
+        """Estimate the accuracy from labels alone; unbiased, so it may leave [0, 1] when they are few."""
+        predicted = self.predict_proba(X).argmax(axis=1)  # type: ignore[attr-defined]
+        labels, classes = encode_labels(y_bar, self.classes_)  # type: ignore[attr-defined]
+        return accuracy_score(labels, predicted, len(classes), self.transition)  # type: ignore[attr-defined]
 
 
 def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysayer import networks
 from naysayer.checks import to_numpy
-from naysayer.encoding import encode_labels
+from naysayer.encoding import ComplementaryMixin, encode_labels
 from naysayer.files import read_tensors, write_tensors, write_text
 from naysayer.intervals import Interval
 from naysayer.labels import RandomState, generator
 from naysayer.losses import Loss, get_loss
-from naysayer.metrics import accuracy_interval, accuracy_score
+from naysayer.metrics import accuracy_interval
 from naysayer.objectives import OBJECTIVES, Forward, GradientAscent, Objective, PairwiseComparison
 from naysayer.progress import progress_bar
 from naysayer.stack import as_inputs
@@ -37,7 +37,7 @@ FORMAT = 1
 Network = str | nn.Module | Callable[[int, int], nn.Module]
 
 
-class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
     """A neural network learned from labels that say what examples are not.
 
     For each method and learning rate it trains `n_seeds` runs, each holding out another part of the labels. The
@@ -420,17 +420,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             held = {k: v[m : m + 1] for k, v in self.buffers_.items()}
             total += stacked_logits(self.module_, one, held, inputs).double().softmax(dim=-1)
         return (total / n_runs).float().numpy()
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Give the most probable class value of each example: (N,)."""
-        most_probable = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[most_probable]
-
-    def score(self, X: Any, y_bar: Any) -> float:
-        """Estimate accuracy from labels alone; unbiased, so it may leave [0, 1] when they are few."""
-        predicted = self.predict_proba(X).argmax(axis=1)
-        labels, _ = encode_labels(y_bar, self.classes_)
-        return accuracy_score(labels, predicted, n_classes=len(self.classes_), transition=self.transition)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
