@@ -463,8 +463,8 @@ def test_train_refuses(refuses, tmp_path, monkeypatch, pets, options, words):
     refuses(words, "train", pets, "--label", "not", "--out", "model", *FAST, *options)
 
 
-def test_train_needs_a_label_and_a_place(refuses, pets):
-    refuses("Missing option '--label'", "train", pets, "--out", "model")
+def test_train_needs_a_label_and_a_place(refuses, tmp_path, pets):
+    refuses("Missing option '--label'", "train", pets, "--out", tmp_path / "model")
     refuses("Missing option '--out'", "train", pets, "--label", "not")
 
 
@@ -558,12 +558,12 @@ def test_an_error_that_nobody_expected_is_not_hidden(naysayer, monkeypatch, pets
         naysayer("doctor", pets)
 
 
-def test_a_machine_that_is_too_small_is_told_in_one_line(refuses, monkeypatch, pets):
+def test_a_machine_that_is_too_small_is_told_in_one_line(refuses, tmp_path, monkeypatch, pets):
     def too_small(*arguments):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory:\n you tried to allocate 4 TB")
 
     monkeypatch.setattr(ComplementaryClassifier, "fit", too_small)
-    refuses("can't allocate memory: you tried", "train", pets, "--label", "not", "--out", "model", *FAST)
+    refuses("can't allocate memory: you tried", "train", pets, "--label", "not", "--out", tmp_path / "model", *FAST)
 
 
 # ---- interruptions --------------------------------------------------------------------------------------------

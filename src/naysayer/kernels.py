@@ -113,10 +113,11 @@ def adam(
     decoupled: bool,
 ) -> None:
     """One Adam or AdamW step of C stacked runs, in place; lr, scale and decay are (C,), time is the step's number."""
+    gradient = _laid_out_as(parameter, gradient)
     size = parameter[0].numel()
     grid = (-(-size // 1024), parameter.shape[0])
     _triton().adam[grid](
-        parameter, gradient.contiguous(), mean, square, lr, scale, decay, time, size, *betas, epsilon, decoupled,
+        parameter, gradient, mean, square, lr, scale, decay, time, size, *betas, epsilon, decoupled,
         1024, num_warps=4,
     )  # fmt: skip
 
@@ -127,7 +128,16 @@ def sgd(
     """One step of SGD with momentum of C stacked runs, in place."""
     size = parameter[0].numel()
     grid = (-(-size // 1024), parameter.shape[0])
-    _triton().sgd[grid](parameter, gradient.contiguous(), velocity, lr, scale, decay, size, momentum, 1024, num_warps=4)
+    _triton().sgd[grid](
+        parameter, _laid_out_as(parameter, gradient), velocity, lr, scale, decay, size, momentum, 1024, num_warps=4
+    )
+
+
+def _laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient with the parameter's strides, since the kernels go through memory element by element."""
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
 
 
 def _power_of_two(n: int) -> int:

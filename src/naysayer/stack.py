@@ -166,6 +166,9 @@ class Stack:
         self.objective, self.data, self.runs = objective, data, runs
         device = data.X.device
         self.parameters = {k: v[runs].detach().clone() for k, v in parameters.items()}
+        if data.X.is_cuda and getattr(module, "stacks", False) and runs.stop - runs.start > 1:
+            # Batched products on CUDA take x Wᵀ a third faster when Wᵀ, not W, lies in memory row by row.
+            self.parameters = {k: v.mT.contiguous().mT if v.dim() == 3 else v for k, v in self.parameters.items()}
         self.buffers = {k: v[runs].detach().clone() for k, v in buffers.items()}
         self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
         self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
@@ -187,6 +190,7 @@ class Stack:
         self.loss = torch.zeros(self.size, device=device)
         self.ones = torch.ones(self.size, device=device)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by their number of steps
+        self.buffer: list[Tensor] = []  # a batch of images on a CPU, as bytes and as floats
         self.window: list[Tensor] = []  # the batches that the next graph replayed reads
 
     def _bind(self, module: nn.Module) -> tuple[nn.Module, list[Tensor]]:
@@ -268,8 +272,7 @@ class Stack:
 
     def _step(self, rows: Tensor, labels: Tensor | None = None, weights: Tensor | None = None) -> None:
         """One optimiser step of all runs of the stack."""
-        x = self.data.take(self.data.X, rows)
-        logits = self._forward(x)
+        logits = self._forward(self._inputs(rows))
         y = self.data.y[rows] if labels is None else labels
         value, scale = self.objective.measure(logits, y, self.prior, self.alpha, weights)
         gradients = torch.autograd.grad(value, self.leaves, self.ones, materialize_grads=True)
@@ -277,6 +280,18 @@ class Stack:
             gradients = tuple(g.unsqueeze(0) for g in gradients)
         self.optimizer.step(gradients, scale)
         self.loss += value.detach()
+
+    def _inputs(self, rows: Tensor) -> Tensor:
+        """A batch's inputs; images on a CPU go through the same two buffers in every step, which stay in the cache."""
+        images = self.data.X
+        if images.is_cuda or images.dtype != torch.uint8:
+            return self.data.take(images, rows)
+        if not self.buffer:
+            shape = (rows.numel(), *images.shape[1:])
+            self.buffer = [torch.empty(shape, dtype=torch.uint8), torch.empty(shape)]
+        taken, x = self.buffer
+        torch.index_select(images, 0, rows.flatten(), out=taken)
+        return x.copy_(taken).mul_(1.0 / 255.0).view(*rows.shape, *images.shape[1:])
 
     def _replay(self, batches: list[Tensor]) -> None:
         """Run an epoch's steps from captured graphs, some at a time."""

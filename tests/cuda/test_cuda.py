@@ -36,8 +36,8 @@ def test_fused_risk_equals_plain(method, shape):
 @pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
 def test_fused_optimizer_equals_plain(kind):
     torch.manual_seed(0)
-    start = [torch.randn(4, 33, 70), torch.randn(4, 70)]
-    gradients = [[torch.randn_like(p) for p in start] for _ in range(5)]
+    start = [torch.randn(4, 33, 70), torch.randn(4, 70, 33).mT, torch.randn(4, 70)]  # weights laid out both ways
+    gradients = [[torch.randn(p.shape) for p in start] for _ in range(5)]
     out = []
     for device in ("cpu", "cuda"):
         parameters = [p.clone().to(device) for p in start]
