@@ -157,6 +157,17 @@ def test_the_digits_are_learned_and_the_estimate_holds_the_truth(digits):
     assert covered >= 3
 
 
+def test_labels_kept_apart_estimate_the_true_accuracy_on_digits(digits):
+    y_bar = complement(digits.y_train, 10, n_labels=3, random_state=0)
+    model = quick(hidden=(64,), max_epochs=30, n_seeds=2, random_state=0).fit(digits.X_train, y_bar)
+    predicted, truth = model.predict(digits.X_test), accuracy(model, digits.X_test, digits.y_test)
+    covered = 0
+    for seed in range(40):
+        _, low, high = metrics.accuracy_interval(complement(digits.y_test, 10, random_state=seed), predicted, 10)
+        covered += low <= truth <= high
+    assert covered >= 34  # of 40 intervals of 95%: fewer has probability 0.003
+
+
 def test_auto_and_lists_try_several_and_take_the_best_by_their_estimates(digits):
     y_bar = complement(digits.y_train, 10, n_labels=3, random_state=0)
     auto = quick("auto", hidden=(64,), lr=(1e-6, 0.01), max_epochs=20).fit(digits.X_train, y_bar)

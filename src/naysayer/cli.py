@@ -57,7 +57,10 @@ def demo(
     print('Digits, learned from labels that only say "not this one" (accuracy in %).\n')
     heads = ["method", "estimated from “no” labels", "true", *(f"{n} no" for n in job.ANSWERS)]
     _print_table(heads, rows)
-    print("\nEstimated and true: one run, one “no” an image. The estimate never saw a true label.")
+    print(
+        f"\nEstimated and true: one run that learned from one “no” an image; the estimate saw {job.TEST_ANSWERS} “no” a"
+    )
+    print("test image and no true label.")
     print(f"To the right: true accuracy with 1 to {job.ANSWERS[-1]} “no” an image, mean of {job.SEEDS} runs.")
     print("Free, max operator and gradient ascent need more labels than these thousand: README has MNIST's 60,000.")
     print(f"The plot is in {out}.")
