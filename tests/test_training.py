@@ -956,3 +956,24 @@ def test_data_that_would_fail_later_or_silently_is_refused(how, words):
     X, _, y_bar = blobs()
     with raises(words):
         make().fit(**({"X": X, "y_bar": y_bar, "max_epochs": 1} | how))
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_chunks_in_threads_of_their_own_give_the_same_bits(n_threads, monkeypatch):
+    monkeypatch.setattr(training, "_STACK_ON_CPU", 1)
+    rng = np.random.default_rng(0)
+    X, y_bar = rng.normal(size=(120, 6)).astype("float32"), rng.integers(0, 4, 120)
+    before = torch.get_num_threads()
+    histories = []
+    try:
+        for threads in (1, n_threads):
+            torch.set_num_threads(threads)
+            runs = Population(lambda: networks.mlp(6, 4, (16,)), objectives.GradientAscent(4), seeds=range(5), lr=0.01)
+            runs.fit(X, y_bar, max_epochs=4, rows=np.arange(100), validation_rows=np.arange(100, 120))
+            assert torch.get_num_threads() == threads
+            histories.append(runs)
+    finally:
+        torch.set_num_threads(before)
+    for name, values in histories[0].history.items():
+        np.testing.assert_array_equal(values, histories[1].history[name])
+    assert torch.equal(histories[0].logits(X), histories[1].logits(X))

@@ -5,8 +5,9 @@ Everything here stays on the device. :mod:`naysayer.training` decides what is st
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -245,9 +246,7 @@ class Stack:
         self.module.train()
         self.optimizer.lr.copy_(self.base_lr * factor)
         self.loss.zero_()
-        devices = [self.loss.device] if self.loss.is_cuda else []
-        with torch.random.fork_rng(devices=devices):  # for networks with dropout
-            torch.manual_seed(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
+        with self._seeded(epoch):
             batches = self._deal(epoch)
             if self.loss.is_cuda:
                 self._replay(batches)
@@ -255,6 +254,16 @@ class Stack:
                 for i in range(self.n_steps):
                     self._step(*(t[i] for t in batches))
         return {"loss": self.loss / self.n_steps} | self._scores()
+
+    @contextlib.contextmanager
+    def _seeded(self, epoch: int) -> Iterator[None]:
+        """Seed what a network draws itself, as dropout does, and leave torch's generators as they were."""
+        if getattr(self.module, "stacks", False):  # ours draw nothing, and may run in several threads
+            yield
+            return
+        with torch.random.fork_rng(devices=[self.loss.device] if self.loss.is_cuda else []):
+            torch.manual_seed(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
+            yield
 
     def _deal(self, epoch: int) -> list[Tensor]:
         """Shuffle each run's rows into batches, (steps, C, B); labels that are classes come with their weights."""

@@ -18,7 +18,8 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -209,8 +210,9 @@ class Population:
         members = _members(groups, self.n_runs)
         data = Data(X, y_bar, rows, validation_rows, test, self.n_runs, self.n_classes, self.device)
         stamp = self._stamp(data, select, members) if checkpoint is not None else ""
-        with _matmul_precision(), self._threads(data):
-            chunks = [self._build(data, runs) for runs in self._group(data)]
+        groups_of_runs = self._group(data)
+        with _matmul_precision(), self._threads(data, len(groups_of_runs)) as spread:
+            chunks = [self._build(data, runs) for runs in groups_of_runs]
             history: dict[str, list[np.ndarray[Any, Any]]] = {}
             stopped = np.zeros(self.n_runs, dtype=bool)
             self.best_epoch = np.full(self.n_runs, -1)
@@ -229,7 +231,8 @@ class Population:
                     if stopped.all():
                         break
                     factor = self.schedule(epoch) if self.schedule is not None else 1.0
-                    scores = [c.epoch(epoch, factor) for c in chunks if not stopped[c.runs].all()]
+                    active = [c for c in chunks if not stopped[c.runs].all()]
+                    scores = list(spread(lambda c, e=epoch, f=factor: c.epoch(e, f), active))
                     self._record(epoch, chunks, scores, history, stopped, select, members, patience)
                     if bar is not None:
                         bar()
@@ -260,16 +263,25 @@ class Population:
         return [slice(a, min(a + size, self.n_runs)) for a in range(0, self.n_runs, size)]
 
     @contextlib.contextmanager
-    def _threads(self, data: Data) -> Iterator[None]:
-        """Use one thread on a CPU when steps are too small to share: waiting for each other would cost more."""
+    def _threads(self, data: Data, n_chunks: int) -> Iterator[Callable[..., Iterable[dict[str, Tensor]]]]:
+        """Share the work of a CPU; gives the `map` that runs the chunks' epochs.
+
+        Several chunks go each to a thread of its own, which works alone on data that no other core touches. A single
+        one uses all threads in every product, unless its steps are too small to be worth the waiting for each other.
+        """
         before = torch.get_num_threads()
         per_run = sum(p[0].numel() for p in self.parameters.values())
         stacked = max(per_run, min(self.n_runs * per_run, _STACK_ON_CPU))
-        products = 6 * stacked * min(self.batch_size, data.n_rows)
-        if self.device.type == "cpu" and products < _SMALL_STEP:
-            torch.set_num_threads(1)
+        small = 6 * stacked * min(self.batch_size, data.n_rows) < _SMALL_STEP
+        n_workers = min(n_chunks, before) if self.device.type == "cpu" and getattr(self.module, "stacks", False) else 1
         try:
-            yield
+            if n_workers > 1:
+                with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                    yield pool.map
+            else:
+                if self.device.type == "cpu" and small:
+                    torch.set_num_threads(1)
+                yield map
         finally:
             torch.set_num_threads(before)
 
