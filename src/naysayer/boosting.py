@@ -100,16 +100,14 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
     """Gradient boosted trees learned from labels that say what examples are not; needs ``naysayer[boosting]``.
 
     LightGBM minimises :func:`complementary_objective`. How many rounds predict is chosen by the likelihood of held-out
-    labels, which varies less than the accuracy estimated from so few of them: on the digits that was worth 2 points
-    (standard error 1), on two synthetic tables nothing that could be told from chance.
+    labels, which varies less than the accuracy estimated from so few of them.
 
     Parameters
     ----------
     n_estimators : rounds of boosting, of K trees each.
     learning_rate, num_leaves : as in LightGBM.
-    correction : "forward", "free", "nonnegative" or "ascent", see :func:`complementary_objective`. In this order they
-        were right for 81, 73, 38 and 38 % of the digits (1,257 labels, 6 splits), 57, 55, 52 and 54 % of a table of 4
-        classes, and 24, 27, 26 and 25 % of one of 7: "forward" is best where there is much to learn, not everywhere.
+    correction : "forward", "free", "nonnegative" or "ascent", see :func:`complementary_objective`. Start with
+        "forward"; the corrections see the whole training set at once, and trees fit its chance quickly.
     classes : the K class values, see :func:`~naysayer.encoding.encode_labels`; if None, those that occur in `y_bar`.
     transition : (K, K) matrix Q of the complementary labels, its rows and columns in the order of `classes_`; uniform
         if None.
@@ -118,7 +116,7 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
     refit : boost once more, on all examples, for as many rounds as were chosen.
     parameters : further parameters of LightGBM, by their main names. Unlike LightGBM's own, the defaults are
         ``extra_trees=True``, ``bagging_fraction=0.7``, ``bagging_freq=1``: splits at random thresholds, on part of the
-        examples, keep the trees from learning the chance in the labels (81 % against 60 on the digits).
+        examples, keep the trees from learning the chance in the labels.
     n_jobs : threads; None as many as OpenMP takes.
     random_state : seed of the held-out part and the trees.
 
