@@ -101,3 +101,13 @@ def test_the_papers_sizes():
     assert sum(p.numel() for p in networks.mlp(784, 10).parameters()) == 784 * 500 + 500 + 500 * 10 + 10
     assert sum(p.numel() for p in networks.linear(784, 10).parameters()) == 784 * 10 + 10
     assert [tuple(layer.weight.shape) for layer in MLP(784, 10, (500, 20)).layers] == [(500, 784), (20, 500), (10, 20)]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_parts_of_the_hidden_layer_make_the_whole(float64, parts):
+    module = networks.mlp(4, 3, (6,))
+    x, d = torch.randn(11, 4), torch.randn(11, 3)
+    logits, gradients = module.in_parts(x.expand(parts, 11, 4))
+    torch.testing.assert_close(logits, module(x))
+    for mine, traced in zip(gradients(d), torch.autograd.grad(module(x), list(module.parameters()), d), strict=True):
+        torch.testing.assert_close(mine, traced)

@@ -254,6 +254,21 @@ def test_vmap_equals_a_loop(name, q, encode):
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("q", [None, random_transition(4)])
+@pytest.mark.parametrize("encode", [np.asarray, lambda y: as_sets(y, 4)], ids=["single", "rows"])
+def test_the_gradient_written_down_is_the_traced_one(name, q, encode):
+    objective = ALL[name](4, transition=q)
+    y_bar, prior = torch.as_tensor(encode(LABELS)), torch.tensor(PRIOR)
+    for seed in range(4):  # among them some that ascend and some that do not
+        logits = (inputs(seed) @ parameters(seed, scale=2.0)).requires_grad_()
+        value, scale = objective.measure(logits, y_bar, prior, 0.7)
+        (traced,) = torch.autograd.grad(value, logits)
+        mine = objective.differentiate(logits.detach(), y_bar, prior, 0.7)
+        for a, b in zip(mine, (value.detach(), scale, traced), strict=True):
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_leading_axes_equal_a_loop(name):
     x = torch.stack([inputs(seed, n=12) for seed in range(3)])
     theta = torch.stack([parameters(seed, scale=3.0) for seed in range(3)])

@@ -977,3 +977,32 @@ def test_chunks_in_threads_of_their_own_give_the_same_bits(n_threads, monkeypatc
     for name, values in histories[0].history.items():
         np.testing.assert_array_equal(values, histories[1].history[name])
     assert torch.equal(histories[0].logits(X), histories[1].logits(X))
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("kind", ["float32", "uint8"])
+def test_one_run_cut_into_a_part_a_thread_is_the_run_uncut(optimizer, kind, monkeypatch, tmp_path):
+    monkeypatch.setattr(training, "_SMALL_STEP", 0)
+    cut, whole = [], networks.MLP.in_parts
+    monkeypatch.setattr(networks.MLP, "in_parts", lambda self, x: (cut.append(len(x)), whole(self, x))[1])
+    rng = np.random.default_rng(0)
+    X, y_bar = rng.integers(0, 256, (120, 6)).astype(kind), rng.integers(0, 4, 120)
+    X = X if kind == "uint8" else X / np.float32(255)
+    options = {"seeds": [3], "lr": 0.01, "weight_decay": 0.1, "optimizer": optimizer, "batch_size": 50}
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):  # 16 hidden units are not cut into three
+            torch.set_num_threads(threads)
+            runs = Population(lambda: networks.mlp(6, 4, (16,)), objectives.GradientAscent(4), **options)
+            split = {"rows": np.arange(100), "validation_rows": np.arange(100, 120)}
+            runs.fit(X, y_bar, max_epochs=3, **split, checkpoint=tmp_path / str(threads))
+            runs.fit(X, y_bar, max_epochs=6, **split, checkpoint=tmp_path / str(threads))
+            found.append(runs)
+    finally:
+        torch.set_num_threads(before)
+    assert set(cut) == {2}
+    assert len(cut) == 12  # 6 epochs of 2 steps
+    for runs in found[1:]:
+        for name, values in found[0].history.items():
+            np.testing.assert_allclose(values, runs.history[name], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(found[0].logits(X), runs.logits(X), rtol=1e-4, atol=1e-5)

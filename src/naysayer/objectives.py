@@ -83,6 +83,16 @@ class Objective(nn.Module):
         ).sum(dim=-1)
         return value, torch.ones_like(value)
 
+    def differentiate(
+        self, logits: Tensor, y_bar: Tensor, prior: Tensor, alpha: Tensor | float, weights: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Give what :meth:`measure` does, and the value's gradient in the logits; none of them is traced further."""
+        with torch.enable_grad():
+            logits = logits.detach().requires_grad_()
+            value, scale = self.measure(logits, y_bar, prior, alpha, weights)
+            (gradient,) = torch.autograd.grad(value, logits, torch.ones_like(value), materialize_grads=True)
+        return value.detach(), scale, gradient
+
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
         """Give what each example alone contributes to the objective before any correction, unchecked: (..., B)."""
         return (risk.label_weights(y_bar, self.n_classes, self.inverse) * self.loss(logits)).sum(dim=-1)
@@ -137,13 +147,28 @@ class Unbiased(Objective):
             if weights is None:
                 weights = risk.example_weights(y_bar, prior)
             return kernels.corrected_risk(logits, y_bar, weights, *self.correction())
-        if weights is not None and not risk.is_sets(y_bar):
-            rows = weights.unsqueeze(-1) * risk.label_weights(y_bar, self.n_classes, self.inverse)
-        else:
-            rows = risk.batch_weights(y_bar, prior, alpha, self.inverse)
-        risks = risk.class_risks(self.loss(logits), rows)
+        risks = risk.class_risks(self.loss(logits), self._rows(y_bar, prior, alpha, weights))
         coefficients, scale = self.correct(risks.detach())
         return (coefficients * risks).sum(dim=-1), scale
+
+    def differentiate(
+        self, logits: Tensor, y_bar: Tensor, prior: Tensor, alpha: Tensor | float, weights: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        if self.loss is not cross_entropy or logits.is_cuda:
+            return super().differentiate(logits, y_bar, prior, alpha, weights)
+        rows = self._rows(y_bar, prior, alpha, weights)
+        log_p = torch.log_softmax(logits, dim=-1)
+        risks = risk.class_risks(-log_p, rows)
+        coefficients, scale = self.correct(risks)
+        rows = coefficients.unsqueeze(-2) * rows
+        gradient = log_p.exp_().mul_(rows.sum(dim=-1, keepdim=True)).sub_(rows)  # p - W, were the c all 1
+        return (coefficients * risks).sum(dim=-1), scale, gradient
+
+    def _rows(self, y_bar: Tensor, prior: Tensor, alpha: Tensor | float, weights: Tensor | None) -> Tensor:
+        """The batch's weights w_i W_ik, (..., B, K)."""
+        if weights is None or risk.is_sets(y_bar):
+            return risk.batch_weights(y_bar, prior, alpha, self.inverse)
+        return weights.unsqueeze(-1) * risk.label_weights(y_bar, self.n_classes, self.inverse)
 
     def correct(self, risks: Tensor) -> tuple[Tensor, Tensor]:
         """Give the coefficients c of ∇r_k (..., K) and the scale of the step (...,)."""

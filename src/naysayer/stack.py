@@ -18,6 +18,7 @@ from torch.func import functional_call, vmap
 from naysayer import kernels, risk
 from naysayer.checks import check_labels, to_numpy
 from naysayer.losses import cross_entropy
+from naysayer.networks import MLP
 from naysayer.objectives import Objective
 from naysayer.optimizers import StackedOptimizer
 
@@ -177,6 +178,10 @@ class Stack:
         self.first_seed = seeds[runs.start]
         self.base_lr = torch.tensor(lr[runs], device=device)
         self.size = len(self.seeds)
+        self.parts = self._parts(module)
+        if self.parts > 1:  # the last weight lies transposed, so that a part of it is one piece of memory
+            last = self.parameters["layers.1.weight"]
+            self.parameters["layers.1.weight"] = last.mT.contiguous().mT
         self.module, self.leaves = self._bind(module)
         self.optimizer = StackedOptimizer(
             optimizer,
@@ -189,10 +194,16 @@ class Stack:
         self.n_steps = -(-data.n_rows // batch_size)
         self.batch = -(-data.n_rows // self.n_steps)
         self.loss = torch.zeros(self.size, device=device)
-        self.ones = torch.ones(self.size, device=device)
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by their number of steps
         self.buffer: list[Tensor] = []  # a batch of images on a CPU, as bytes and as floats
         self.window: list[Tensor] = []  # the batches that the next graph replayed reads
+
+    def _parts(self, module: nn.Module) -> int:
+        """Into how many parts a single run's hidden layer is cut: one for each thread of a CPU, where it divides."""
+        threads = torch.get_num_threads()
+        if self.seeds.device.type != "cpu" or self.size > 1 or not isinstance(module, MLP) or len(module.layers) != 2:
+            return 1
+        return threads if self.parameters["layers.0.bias"].shape[1] % threads == 0 else 1
 
     def _bind(self, module: nn.Module) -> tuple[nn.Module, list[Tensor]]:
         """Give the module that the stack calls, and the tensors that are differentiated.
@@ -281,18 +292,29 @@ class Stack:
 
     def _step(self, rows: Tensor, labels: Tensor | None = None, weights: Tensor | None = None) -> None:
         """One optimiser step of all runs of the stack."""
-        logits = self._forward(self._inputs(rows))
+        x = self._inputs(rows)
         y = self.data.y[rows] if labels is None else labels
-        value, scale = self.objective.measure(logits, y, self.prior, self.alpha, weights)
-        gradients = torch.autograd.grad(value, self.leaves, self.ones, materialize_grads=True)
+        if self.parts > 1:
+            with torch.no_grad():
+                logits, backward = self.module.in_parts(x)  # type: ignore[operator]
+                value, scale, d = self.objective.differentiate(logits.unsqueeze(0), y, self.prior, self.alpha, weights)
+                gradients = backward(d.squeeze(0))
+        else:
+            logits = self._forward(x)
+            value, scale, d = self.objective.differentiate(logits.detach(), y, self.prior, self.alpha, weights)
+            gradients = torch.autograd.grad(logits, self.leaves, d, materialize_grads=True)
         if self.size == 1:
             gradients = tuple(g.unsqueeze(0) for g in gradients)
         self.optimizer.step(gradients, scale)
-        self.loss += value.detach()
+        self.loss += value
 
     def _inputs(self, rows: Tensor) -> Tensor:
-        """A batch's inputs; images on a CPU go through the same two buffers in every step, which stay in the cache."""
+        """A batch's inputs, once for each part of the network.
+
+        Images on a CPU go through the same two buffers in every step, which stay in the cache.
+        """
         images = self.data.X
+        rows = rows.expand(self.parts, -1) if self.parts > 1 else rows
         if images.is_cuda or images.dtype != torch.uint8:
             return self.data.take(images, rows)
         if not self.buffer:

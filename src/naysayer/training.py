@@ -276,6 +276,7 @@ class Population:
         n_workers = min(n_chunks, before) if self.device.type == "cpu" and getattr(self.module, "stacks", False) else 1
         try:
             if n_workers > 1:
+                torch.set_num_threads(1)
                 with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
                     yield pool.map
             else:
