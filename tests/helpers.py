@@ -21,6 +21,15 @@ def raises(words: str, error: type[Exception] = ValueError) -> Any:
     return pytest.raises(error, match=re.escape(words))
 
 
+def every_command(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """All commands of a command line by their full names, those within a command too."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from every_command(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
+
+
 # ---- comparisons; each has a test that shows it failing -----------------------------------------------------
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+from helpers import every_command
 from naysayer import cli
 
 ROOT = Path(__file__).parent.parent
@@ -80,7 +81,7 @@ def command_help() -> str:
     """What docs/commands.md must say."""
     group = get_command(cli.app)
     parts = ["# The command", "", "Every option of every command; a test keeps this page and the command the same.", ""]
-    for name, command in group.commands.items():
+    for name, command in every_command(group):
         context = type(group.make_context("naysayer", [], resilient_parsing=True))(
             command, info_name=f"naysayer {name}", terminal_width=110, max_content_width=110
         )

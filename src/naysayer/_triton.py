@@ -44,6 +44,42 @@ def corrected_risk(
 
 
 @triton.jit
+def mean_loss(
+    logits, labels, gradient, value, scale, n_rows,
+    K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, KIND: tl.constexpr,
+):  # fmt: skip
+    """One program a run: the mean of Forward's loss, or of PC's with the ramp, and its gradient."""
+    run = tl.program_id(0).to(tl.int64)
+    i = tl.arange(0, ROWS)
+    k = tl.arange(0, COLUMNS)
+    inside = (i < n_rows)[:, None] & (k < K)[None, :]
+    at = (run * n_rows + i)[:, None] * K + k[None, :]
+    label = tl.load(labels + run * n_rows + i, i < n_rows, other=0)
+    own = label[:, None] == k[None, :]
+    g = tl.load(logits + at, inside, other=0.0)
+    if KIND == 0:
+        g = tl.where((k < K)[None, :], g, -float("inf"))
+        top = tl.max(g, 1)
+        e = tl.exp(g - top[:, None])
+        total = tl.sum(e, 1)
+        rest = tl.where(own, -float("inf"), g)
+        rest_top = tl.max(rest, 1)
+        rest_e = tl.exp(rest - rest_top[:, None])
+        rest_total = tl.sum(rest_e, 1)
+        loss = tl.log(float(K - 1)) + tl.log(total) + top - tl.log(rest_total) - rest_top
+        d = e / total[:, None] - rest_e / rest_total[:, None]
+    else:
+        z = g - tl.sum(tl.where(own, g, 0.0), 1)[:, None]
+        others = inside & (own == 0)
+        loss = (K - 1) * (tl.sum(tl.where(others, 0.5 * tl.minimum(tl.maximum(1.0 - z, 0.0), 2.0), 0.0), 1) - K / 2 + 1)
+        d = tl.where(others & (z >= -1.0) & (z <= 1.0), -0.5 * (K - 1), 0.0)
+        d = tl.where(own, -tl.sum(d, 1)[:, None], d)
+    tl.store(value + run, tl.sum(tl.where(i < n_rows, loss, 0.0), 0) / n_rows)
+    tl.store(scale + run, 1.0)
+    tl.store(gradient + at, d / n_rows, inside)
+
+
+@triton.jit
 def gather_images(images, rows, out, width, BLOCK: tl.constexpr):
     place = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+data_app = typer.Typer(help="List, fetch and find the data sets.", rich_markup_mode=None)
+app.add_typer(data_app, name="data")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
@@ -26,6 +29,9 @@ Label = Annotated[str, typer.Option(help="The column that holds the labels.")]
 Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
 Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Folder of data; default: $NAYSAYER_DATA, or else the user's cache.")
+]
 
 
 @app.command()
@@ -309,7 +315,114 @@ def doctor(
         print(f"  {line}")
 
 
+@data_app.command("list")
+def data_list(folder: Data = None, as_json: Json = False) -> None:
+    """List the data sets, their sizes, and where they are."""
+    from naysayer import datasets
+
+    found = datasets.overview(folder)
+    if as_json:
+        _print_json([entry._asdict() | {"folder": entry.folder and str(entry.folder)} for entry in found])
+        return
+    rows = [
+        [entry.name, str(entry.n_classes), f"{entry.n_train:,}", f"{entry.n_test:,}", f"{entry.size / 1e6:.1f}"]
+        + ["not here" if entry.folder is None else str(entry.folder)]
+        for entry in found
+    ]
+    _print_table(["name", "classes", "train", "test", "MB", "where"], rows)
+    if absent := [entry.name for entry in found if entry.folder is None]:
+        print(f"\nThe MB of what is not here are those to fetch: naysayer data get {' '.join(absent)}")
+
+
+@data_app.command("get")
+def data_get(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Data sets to fetch, or all.")],
+    folder: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Fetch data sets from their publishers; what is already there and whole is kept."""
+    from naysayer import datasets
+
+    wanted = list(datasets.REGISTRY) if names == ["all"] else names
+    for name in wanted:  # all of them before the first download
+        datasets.check_name(name)
+    found = {name: str(datasets.get(name, folder)) for name in wanted}
+    if as_json:
+        _print_json(found)
+        return
+    for name, place in found.items():
+        print(f"{name} is in {place}")
+
+
+@data_app.command("path")
+def data_path(
+    name: Annotated[str, typer.Argument(help="The data set.")], folder: Data = None, as_json: Json = False
+) -> None:
+    """Print the folder that holds a data set's files."""
+    from naysayer import datasets
+
+    place = str(datasets.find(name, folder))
+    if as_json:
+        _print_json({name: place})
+    else:
+        print(place)
+
+
 # ---- what the commands share --------------------------------------------------------------------------------
+
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Figures and tables, such as table3, or all.")],
+    out: Annotated[Path, typer.Option(help="Folder of the results; what is done there is not done again.")] = Path(
+        "reproduction"
+    ),
+    dataset: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of every run; default: the paper's.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of every setting; default: the paper's.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="All of it in small: minutes on two cores.")] = False,
+    draw: Annotated[bool, typer.Option("--draw", help="Draw and report what is there; train nothing.")] = False,
+    markdown: Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")] = None,
+    device: Device = "auto",
+    folder: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Run the paper's experiments, and some beyond it: every curve, figures, tables and a report of all."""
+    from naysayer.experiments import reproduce as job
+    from naysayer.experiments.report import Table, plain
+    from naysayer.experiments.scale import Scale, check_datasets
+
+    chosen = job.choose(names)
+    scale = Scale(
+        None if epochs is None else _at_least_one(epochs, "--epochs"),
+        None if trials is None else _at_least_one(trials, "--trials"),
+        check_datasets(_words(dataset)),
+        quick,
+    )
+    _check_writable(out)
+    sections = job.reproduce(
+        chosen,
+        out,
+        scale,
+        data=None if folder is None else str(folder),
+        device=device,
+        train=not draw,
+        markdown=markdown,
+    )
+    if as_json:
+        tables = [t for section in sections for t in section.items if isinstance(t, Table)]
+        _print_json({"report": str(out / "report.html"), "tables": [asdict(table) for table in tables]})
+        return
+    for section in sections:
+        print(section.title)
+        for table in (item for item in section.items if isinstance(item, Table)):
+            print(f"\n{table.title}")
+            cells = [["", *table.columns], *([name, *map(plain, row)] for name, row in table.rows.items())]
+            if len(table.columns) > len(table.rows):  # a terminal is higher than wide
+                cells = [list(column) for column in zip(*cells)]
+            _print_table(cells[0], cells[1:])
+        print()
+    print(f"figures, tables and curves are in {out}; all of it in {out / 'report.html'}")
 
 
 def _load(folder: Path, device: str) -> tuple[Any, Any, dict[str, Any]]:

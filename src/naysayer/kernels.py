@@ -1,4 +1,4 @@
-"""The three places where a fused CUDA kernel pays: gathering a batch, the corrected risk, the optimiser's pass.
+"""The three places where a fused CUDA kernel pays: gathering a batch, the objective, the optimiser's pass.
 
 Each function has a plain torch twin elsewhere that defines what it computes; tests on a GPU compare the two.
 Triton comes with torch's CUDA builds; without it, or on any other device, the twins serve.
@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from naysayer.losses import Loss, cross_entropy
-
 CORRECTIONS = {"free": 0, "max": 1, "ascent": 2}
+MEAN_LOSSES = {"forward": 0, "ramp": 1}
 LARGEST_TILE = 16384  # elements of a (B, K) batch that one block of threads holds in registers
 
 
@@ -35,58 +34,71 @@ def usable(tensor: Tensor) -> bool:
     return tensor.is_cuda and not torch._C._functorch.is_functorch_wrapped_tensor(tensor) and has_triton()
 
 
-def can_fuse(logits: Tensor, y_bar: Tensor, loss: Loss, inverse: Tensor | None) -> bool:
-    """Whether :func:`corrected_risk` computes this case: cross-entropy, one uniform label an example, a small tile."""
-    if loss is not cross_entropy or inverse is not None or not usable(logits):
-        return False
-    if y_bar.dtype == torch.bool or logits.dtype != torch.float32 or logits.dim() < 2:
+def can_fuse(logits: Tensor, y_bar: Tensor) -> bool:
+    """Whether a batch is one for :func:`corrected_risk` and :func:`mean_loss`: one label an example, a small tile."""
+    if not usable(logits) or y_bar.dtype == torch.bool or logits.dtype != torch.float32 or logits.dim() < 2:
         return False
     return _power_of_two(logits.shape[-2]) * _power_of_two(logits.shape[-1]) <= LARGEST_TILE
 
 
 def corrected_risk(
     logits: Tensor, y_bar: Tensor, weights: Tensor, correction: str, beta: float, gamma: float
-) -> tuple[Tensor, Tensor]:
-    """Value and step scale of a corrected cross-entropy risk: (..., B, K), (..., B), (..., B) → (...,), (...,)."""
-    return _CorrectedRisk.apply(logits, y_bar, weights, correction, beta, gamma)  # type: ignore[no-any-return]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, step scale and gradient of a corrected cross-entropy risk of uniform labels.
+
+    (..., B, K), (..., B), (..., B) → (...,), (...,), (..., B, K)
+    """
+    value, scale, gradient, arguments = _outputs(logits, y_bar)
+    weights = weights.expand(logits.shape[:-1]).contiguous()
+    logits, labels, *sizes = arguments
+    _triton().corrected_risk[(max(1, value.numel()),)](
+        logits, labels, weights, gradient, value, scale, sizes[0], beta, gamma, *sizes[1:], CORRECTIONS[correction],
+        num_warps=_warps(logits),
+    )  # fmt: skip
+    return value, scale, gradient
 
 
-class _CorrectedRisk(torch.autograd.Function):
-    """The forward kernel has the softmax in its registers, so it writes the gradient of the logits too."""
+def mean_loss(logits: Tensor, y_bar: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, step scale (1) and gradient of the mean loss of uniform labels, "forward" or "ramp" for PC's.
+
+    (..., B, K), (..., B) → (...,), (...,), (..., B, K)
+    """
+    value, scale, gradient, arguments = _outputs(logits, y_bar)
+    logits, labels, *sizes = arguments
+    _triton().mean_loss[(max(1, value.numel()),)](
+        logits, labels, gradient, value, scale, *sizes, MEAN_LOSSES[kind], num_warps=_warps(logits)
+    )
+    return value, scale, gradient
+
+
+def _outputs(logits: Tensor, y_bar: Tensor) -> tuple[Tensor, Tensor, Tensor, tuple[Any, ...]]:
+    """Room for what a kernel of one program a run writes, and what all of them read."""
+    logits = logits.detach().contiguous()
+    lead, (n_rows, n_classes) = logits.shape[:-2], logits.shape[-2:]
+    labels = y_bar.expand(*lead, n_rows).contiguous()
+    sizes = (n_rows, n_classes, _power_of_two(n_rows), _power_of_two(n_classes))
+    value, scale = logits.new_empty(lead), logits.new_empty(lead)
+    return value, scale, torch.empty_like(logits), (logits, labels, *sizes)
+
+
+def _warps(logits: Tensor) -> int:
+    return 8 if logits.shape[-2] * logits.shape[-1] > 1024 else 4
+
+
+class Precomputed(torch.autograd.Function):
+    """A value whose gradient in the logits was computed with it: (logits, value, scale, gradient) → value, scale."""
 
     @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, y_bar: Tensor, weights: Tensor, correction: str, beta: float, gamma: float
-    ) -> tuple[Tensor, Tensor]:
-        logits = logits.contiguous()
-        n_rows, n_classes = logits.shape[-2:]
-        lead = logits.shape[:-2]
-        gradient = torch.empty_like(logits)
-        value, scale = logits.new_empty(lead), logits.new_empty(lead)
-        _triton().corrected_risk[(max(1, value.numel()),)](
-            logits,
-            y_bar.expand(*lead, n_rows).contiguous(),
-            weights.expand(*lead, n_rows).contiguous(),
-            gradient,
-            value,
-            scale,
-            n_rows,
-            beta,
-            gamma,
-            n_classes,
-            _power_of_two(n_rows),
-            _power_of_two(n_classes),
-            CORRECTIONS[correction],
-            num_warps=8 if n_rows * n_classes > 1024 else 4,
-        )
+    def forward(ctx: Any, logits: Tensor, value: Tensor, scale: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(gradient)
         ctx.mark_non_differentiable(scale)
-        return value, scale
+        return value.view_as(value), scale.view_as(scale)
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = ctx.saved_tensors
-        return gradient * upstream[0][..., None, None], None, None, None, None, None
+        return gradient * upstream[0][..., None, None], None, None, None
 
 
 def gather_images(images: Tensor, rows: Tensor) -> Tensor:
@@ -113,7 +125,7 @@ def adam(
     decoupled: bool,
 ) -> None:
     """One Adam or AdamW step of C stacked runs, in place; lr, scale and decay are (C,), time is the step's number."""
-    gradient = _laid_out_as(parameter, gradient)
+    gradient = laid_out_as(parameter, gradient)
     size = parameter[0].numel()
     grid = (-(-size // 1024), parameter.shape[0])
     _triton().adam[grid](
@@ -129,13 +141,14 @@ def sgd(
     size = parameter[0].numel()
     grid = (-(-size // 1024), parameter.shape[0])
     _triton().sgd[grid](
-        parameter, _laid_out_as(parameter, gradient), velocity, lr, scale, decay, size, momentum, 1024, num_warps=4
+        parameter, laid_out_as(parameter, gradient), velocity, lr, scale, decay, size, momentum, 1024, num_warps=4
     )
 
 
-def _laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
+def laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
     """The gradient with the parameter's strides, since the kernels go through memory element by element."""
-    if gradient.stride() == parameter.stride():
+    alone = len(parameter) == 1  # then the stride between runs says nothing
+    if gradient.stride()[alone:] == parameter.stride()[alone:]:
         return gradient
     return torch.empty_like(parameter).copy_(gradient)
 

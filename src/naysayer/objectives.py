@@ -78,6 +78,9 @@ class Objective(nn.Module):
         (..., B, K), (..., B) or (..., B, K), (..., K), (..., 1) → (...,), (...,). `weights` are the examples'
         :func:`~naysayer.risk.example_weights` where the caller has them already.
         """
+        fused = self._fused(logits, y_bar, prior, weights)
+        if fused is not None:
+            return kernels.Precomputed.apply(logits, *fused)
         value = (
             risk.kind_weights(y_bar, self.alpha, self.inverse is not None) * self.example_losses(logits, y_bar)
         ).sum(dim=-1)
@@ -87,11 +90,20 @@ class Objective(nn.Module):
         self, logits: Tensor, y_bar: Tensor, prior: Tensor, alpha: Tensor | float, weights: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Give what :meth:`measure` does, and the value's gradient in the logits; none of them is traced further."""
+        fused = self._fused(logits, y_bar, prior, weights)
+        if fused is not None:
+            return fused
         with torch.enable_grad():
             logits = logits.detach().requires_grad_()
             value, scale = self.measure(logits, y_bar, prior, alpha, weights)
             (gradient,) = torch.autograd.grad(value, logits, torch.ones_like(value), materialize_grads=True)
         return value.detach(), scale, gradient
+
+    def _fused(
+        self, logits: Tensor, y_bar: Tensor, prior: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Give what :meth:`differentiate` does from one CUDA kernel, where there is one for this case."""
+        return None
 
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
         """Give what each example alone contributes to the objective before any correction, unchecked: (..., B)."""
@@ -143,10 +155,9 @@ class Unbiased(Objective):
     def measure(
         self, logits: Tensor, y_bar: Tensor, prior: Tensor, alpha: Tensor | float, weights: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        if kernels.can_fuse(logits, y_bar, self.loss, self.inverse):
-            if weights is None:
-                weights = risk.example_weights(y_bar, prior)
-            return kernels.corrected_risk(logits, y_bar, weights, *self.correction())
+        fused = self._fused(logits, y_bar, prior, weights)
+        if fused is not None:
+            return kernels.Precomputed.apply(logits, *fused)
         risks = risk.class_risks(self.loss(logits), self._rows(y_bar, prior, alpha, weights))
         coefficients, scale = self.correct(risks.detach())
         return (coefficients * risks).sum(dim=-1), scale
@@ -163,6 +174,15 @@ class Unbiased(Objective):
         rows = coefficients.unsqueeze(-2) * rows
         gradient = log_p.exp_().mul_(rows.sum(dim=-1, keepdim=True)).sub_(rows)  # p - W, were the c all 1
         return (coefficients * risks).sum(dim=-1), scale, gradient
+
+    def _fused(
+        self, logits: Tensor, y_bar: Tensor, prior: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        if self.loss is not cross_entropy or self.inverse is not None or not kernels.can_fuse(logits, y_bar):
+            return None
+        if weights is None:
+            weights = risk.example_weights(y_bar, prior)
+        return kernels.corrected_risk(logits, y_bar, weights, *self.correction())
 
     def _rows(self, y_bar: Tensor, prior: Tensor, alpha: Tensor | float, weights: Tensor | None) -> Tensor:
         """The batch's weights w_i W_ik, (..., B, K)."""
@@ -274,6 +294,13 @@ class Forward(Objective):
         others = log_p.masked_fill(risk.one_hot(y_bar, self.n_classes), -math.inf)
         return math.log(self.n_classes - 1) - torch.logsumexp(others, dim=-1)
 
+    def _fused(
+        self, logits: Tensor, y_bar: Tensor, prior: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        if self.log_transition is not None or not kernels.can_fuse(logits, y_bar):
+            return None
+        return kernels.mean_loss(logits, y_bar, "forward")
+
     def _set_losses(self, log_p: Tensor, ruled_out: Tensor) -> Tensor:
         """Losses of a ruled-out matrix, (..., B); rows that say nothing get a finite value and no weight later."""
         size = ruled_out.sum(dim=-1).to(log_p.dtype)
@@ -320,6 +347,13 @@ class PairwiseComparison(Objective):
         margins = logits - logits.gather(-1, y_bar.unsqueeze(-1))
         others = self.binary(margins).sum(dim=-1) - self.binary(torch.zeros_like(margins[..., 0]))
         return (self.n_classes - 1) * (others - self.n_classes / 2 + 1)
+
+    def _fused(
+        self, logits: Tensor, y_bar: Tensor, prior: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        if self.binary is not ramp or self.inverse is not None or not kernels.can_fuse(logits, y_bar):
+            return None
+        return kernels.mean_loss(logits, y_bar, "ramp")
 
 
 OBJECTIVES: dict[str, type[Objective]] = {

@@ -16,6 +16,7 @@ from torch import Tensor
 from naysayer import kernels
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
+MANY = 8  # parameters of one network above which a launch for each would cost more than torch's one for all
 
 
 class StackedOptimizer:
@@ -63,10 +64,12 @@ class StackedOptimizer:
     def step(self, gradients: tuple[Tensor, ...], scale: Tensor) -> None:
         """Update the parameters in place, each run by its learning rate times its `scale` (C,)."""
         self.time += 1
-        if kernels.usable(self.lr):
-            self._step_cuda(gradients, scale)
-        elif self.lr.device.type == "cpu" and len(self.lr) == 1:
+        if len(self.lr) == 1 and self.lr.device.type == "cpu":
             self._step_fused(gradients, float(self.lr) * float(scale))
+        elif len(self.lr) == 1 and self.lr.is_cuda and len(self.parameters) > MANY:
+            self._step_fused(gradients, (self.lr * scale).squeeze())
+        elif kernels.usable(self.lr):
+            self._step_cuda(gradients, scale)
         else:
             self._step_plain(gradients, self.lr * scale)
 
@@ -100,10 +103,10 @@ class StackedOptimizer:
             else:
                 kernels.adam(p, g, self.mean[i], self.square[i], *rates, self.time, betas, self.epsilon, decoupled)
 
-    def _step_fused(self, gradients: tuple[Tensor, ...], lr: float) -> None:
-        """One run on a CPU: torch's fused step, which passes over the memory once; once for each weight decay."""
+    def _step_fused(self, gradients: tuple[Tensor, ...], lr: float | Tensor) -> None:
+        """One run: torch's fused step, which passes over the memory once; once for each weight decay."""
         for decay, chosen, parameters, mean, square, time in self.groups:
-            g = [gradients[i] for i in chosen]
+            g = [kernels.laid_out_as(self.parameters[i], gradients[i]) for i in chosen]
             if self.kind == "sgd":
                 torch._fused_sgd_(
                     parameters, g, mean if self.momentum else [], weight_decay=decay, momentum=self.momentum, lr=lr,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from naysayer import kernels, risk
+from naysayer.augment import codes, hash_bits
 from naysayer.checks import check_labels, to_numpy
 from naysayer.losses import cross_entropy
 from naysayer.networks import MLP
@@ -33,15 +34,7 @@ def shuffle(seeds: Tensor, epoch: int, n: int) -> Tensor:
     keep and a resumed run goes on as if it had never stopped.
     """
     row = torch.arange(n, device=seeds.device)
-    return _hash(_hash(seeds * 0x1F123BB5 + epoch).unsqueeze(-1) + row).argsort(dim=-1)
-
-
-def _hash(z: Tensor) -> Tensor:
-    """The finaliser of splitmix64, on int64 with wrap-around."""
-    z = z * -7046029254386353131
-    z = (z ^ ((z >> 30) & ((1 << 34) - 1))) * -4658895280553007687
-    z = (z ^ ((z >> 27) & ((1 << 37) - 1))) * -7723592293110705685
-    return z ^ ((z >> 31) & ((1 << 33) - 1))
+    return hash_bits(hash_bits(seeds * 0x1F123BB5 + epoch).unsqueeze(-1) + row).argsort(dim=-1)
 
 
 def as_inputs(X: Any) -> Tensor:
@@ -146,54 +139,82 @@ class Data:
         return self.y[runs].expand(*rows.shape[:-2], -1, -1).gather(-1, rows)
 
 
+def _blocks(objectives: Sequence[Objective]) -> list[tuple[slice, Objective]]:
+    """Neighbouring runs that share one objective."""
+    starts = [i for i, o in enumerate(objectives) if i == 0 or o is not objectives[i - 1]]
+    return [(slice(a, b), objectives[a]) for a, b in zip(starts, [*starts[1:], len(objectives)], strict=True)]
+
+
+class Settings(NamedTuple):
+    """How a population trains; the first three have a value a run."""
+
+    seeds: Sequence[int]
+    lr: Sequence[float]
+    weight_decay: Sequence[float]
+    optimizer: str
+    momentum: float
+    batch_size: int
+    precision: str
+    compiled: bool
+    augment: Callable[[Tensor, Tensor], Tensor] | None
+    class_risks: bool
+
+
 class Stack:
     """Some of a population's runs, with their optimiser, best states and captured step."""
 
     def __init__(
         self,
         module: nn.Module,
-        objective: Objective,
+        objectives: Sequence[Objective],
         data: Data,
         runs: slice,
         parameters: dict[str, Tensor],
         buffers: dict[str, Tensor],
-        *,
-        seeds: Sequence[int],
-        lr: Sequence[float],
-        weight_decay: Sequence[float],
-        optimizer: str,
-        momentum: float,
-        batch_size: int,
+        settings: Settings,
     ) -> None:
-        self.objective, self.data, self.runs = objective, data, runs
+        self.objectives, self.data, self.runs = objectives[runs], data, runs
+        self.n_classes = objectives[0].n_classes
+        self.blocks = _blocks(self.objectives)
         device = data.X.device
+        seeds, lr, weight_decay = settings.seeds[runs], settings.lr[runs], settings.weight_decay[runs]
+        self.class_risks = settings.class_risks
+        self.augment, self.bfloat16 = settings.augment, settings.precision == "bfloat16"
         self.parameters = {k: v[runs].detach().clone() for k, v in parameters.items()}
+        self.channels_last = data.X.is_cuda and data.X.dim() == 4 and len(seeds) == 1
+        if self.channels_last:  # as the tensor cores take convolutions; the axis of runs stays in front
+            self.parameters = {k: _channels_last(v) if v.dim() == 5 else v for k, v in self.parameters.items()}
         if data.X.is_cuda and getattr(module, "stacks", False) and runs.stop - runs.start > 1:
             # Batched products on CUDA take x Wᵀ a third faster when Wᵀ, not W, lies in memory row by row.
             self.parameters = {k: v.mT.contiguous().mT if v.dim() == 3 else v for k, v in self.parameters.items()}
         self.buffers = {k: v[runs].detach().clone() for k, v in buffers.items()}
         self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
         self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
-        self.seeds = torch.tensor(list(seeds[runs]), device=device)
-        self.first_seed = seeds[runs.start]
-        self.base_lr = torch.tensor(lr[runs], device=device)
+        self.seeds = torch.tensor(list(seeds), device=device)
+        self.first_seed = seeds[0]
+        self.base_lr = torch.tensor(lr, device=device)
         self.size = len(self.seeds)
         self.parts = self._parts(module)
         if self.parts > 1:  # the last weight lies transposed, so that a part of it is one piece of memory
             last = self.parameters["layers.1.weight"]
             self.parameters["layers.1.weight"] = last.mT.contiguous().mT
         self.module, self.leaves = self._bind(module)
+        self.trained = (
+            torch.compile(self.module, dynamic=False) if settings.compiled and self.size == 1 else self.module
+        )
         self.optimizer = StackedOptimizer(
-            optimizer,
+            settings.optimizer,
             list(self.parameters.values()),
             self.base_lr.clone(),
-            torch.tensor(weight_decay[runs], device=device),
-            momentum,
+            torch.tensor(weight_decay, device=device),
+            settings.momentum,
         )
         self.prior, self.alpha = self._shares()
-        self.n_steps = -(-data.n_rows // batch_size)
+        self.n_steps = -(-data.n_rows // settings.batch_size)
         self.batch = -(-data.n_rows // self.n_steps)
         self.loss = torch.zeros(self.size, device=device)
+        self.turn = torch.zeros((), dtype=torch.long, device=device)  # the epoch, for what is captured
+        self.captured = CAPTURED_STEPS if getattr(module, "stacks", False) else 1
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by their number of steps
         self.buffer: list[Tensor] = []  # a batch of images on a CPU, as bytes and as floats
         self.window: list[Tensor] = []  # the batches that the next graph replayed reads
@@ -224,37 +245,50 @@ class Stack:
         return own, [own.get_parameter(name) for name in self.parameters]
 
     def _forward(self, x: Tensor) -> Tensor:
-        """Logits (C, B, K) of the runs."""
+        """Logits (C, B, K) of the runs, as float32 whatever the network computes in."""
+        if not self.bfloat16:
+            return self._plain_forward(x)
+        with torch.autocast(x.device.type, torch.bfloat16):
+            return self._plain_forward(x).float()
+
+    def _plain_forward(self, x: Tensor) -> Tensor:
         if self.size == 1:
-            return self.module(x.squeeze(0)).unsqueeze(0)  # type: ignore[no-any-return]
+            x = x.squeeze(0)
+            x = x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
+            return (self.trained if self.module.training else self.module)(x).unsqueeze(0)  # type: ignore[no-any-return]
         if getattr(self.module, "stacks", False):
             return self.module(x)  # type: ignore[no-any-return]
         return forward(self.module, self.parameters, self.buffers, x)
 
-    def _shares(self) -> tuple[Tensor, Tensor | float]:
-        """π̄ of each run's own training labels, (C, K), and the complementary labels' share, (C, 1)."""
-        data, objective = self.data, self.objective
-        counts = []
-        for m in range(self.runs.start, self.runs.stop):
-            y = data.y[m] if data.per_run else data.y
-            y = y if data.rows is None else y[data.rows[m]]
-            if risk.is_sets(y):
-                counts.append(risk.count_labels(y, objective.n_classes, objective.inverse is not None))
-            else:
-                counts.append(torch.bincount(y, minlength=objective.n_classes + 1))
-            if not data.per_run and data.rows is None:
-                counts *= self.size
-                break
+    def _shares(self) -> tuple[Tensor, Tensor]:
+        """π̄ of each run's own training labels, (C, K), and the weight of the complementary ones, (C, 1)."""
+        data = self.data
+        counts: list[Tensor] = []
+        for block, objective in self.blocks:
+            for m in range(self.runs.start + block.start, self.runs.start + block.stop):
+                if m > self.runs.start + block.start and not data.per_run and data.rows is None:
+                    counts.append(counts[-1])
+                    continue
+                y = data.y[m] if data.per_run else data.y
+                y = y if data.rows is None else y[data.rows[m]]
+                if risk.is_sets(y):
+                    counts.append(risk.count_labels(y, self.n_classes, objective.inverse is not None))
+                else:
+                    counts.append(torch.bincount(y, minlength=self.n_classes + 1))
         prior, alpha = risk.shares(torch.stack(counts).to(torch.get_default_dtype()))
-        if objective.prior is not None:
-            prior = objective.prior.expand_as(prior).contiguous()
-        return prior, alpha if objective.alpha is None else objective.alpha
+        for block, objective in self.blocks:
+            if objective.prior is not None:
+                prior[block] = objective.prior
+            if objective.alpha is not None:
+                alpha[block] = objective.alpha
+        return prior, alpha
 
     # ---- one epoch ------------------------------------------------------------------------------------------
 
     def epoch(self, epoch: int, factor: float) -> dict[str, Tensor]:
         """Train one epoch and score it; nothing here waits for the device."""
         self.module.train()
+        self.turn.fill_(epoch)
         self.optimizer.lr.copy_(self.base_lr * factor)
         self.loss.zero_()
         with self._seeded(epoch):
@@ -292,21 +326,35 @@ class Stack:
 
     def _step(self, rows: Tensor, labels: Tensor | None = None, weights: Tensor | None = None) -> None:
         """One optimiser step of all runs of the stack."""
-        x = self._inputs(rows)
+        x = self._inputs(rows) if self.augment is None else self._augmented(rows)
         y = self.data.y[rows] if labels is None else labels
         if self.parts > 1:
             with torch.no_grad():
                 logits, backward = self.module.in_parts(x)  # type: ignore[operator]
-                value, scale, d = self.objective.differentiate(logits.unsqueeze(0), y, self.prior, self.alpha, weights)
+                value, scale, d = self._differentiate(logits.unsqueeze(0), y, weights)
                 gradients = backward(d.squeeze(0))
         else:
             logits = self._forward(x)
-            value, scale, d = self.objective.differentiate(logits.detach(), y, self.prior, self.alpha, weights)
+            value, scale, d = self._differentiate(logits.detach(), y, weights)
             gradients = torch.autograd.grad(logits, self.leaves, d, materialize_grads=True)
         if self.size == 1:
             gradients = tuple(g.unsqueeze(0) for g in gradients)
         self.optimizer.step(gradients, scale)
         self.loss += value
+
+    def _differentiate(self, logits: Tensor, y: Tensor, weights: Tensor | None) -> tuple[Tensor, ...]:
+        """Value, scale and gradient of each run's objective; runs with the same one are measured together."""
+        parts = [
+            objective.differentiate(
+                logits[block],
+                y[block],
+                self.prior[block],
+                self.alpha[block],
+                None if weights is None else weights[block],
+            )
+            for block, objective in self.blocks
+        ]
+        return parts[0] if len(parts) == 1 else tuple(torch.cat(part) for part in zip(*parts, strict=True))
 
     def _inputs(self, rows: Tensor) -> Tensor:
         """A batch's inputs, once for each part of the network.
@@ -324,12 +372,18 @@ class Stack:
         torch.index_select(images, 0, rows.flatten(), out=taken)
         return x.copy_(taken).mul_(1.0 / 255.0).view(*rows.shape, *images.shape[1:])
 
+    def _augmented(self, rows: Tensor) -> Tensor:
+        """A batch's inputs, each image altered by a code of its run's seed, the epoch and its row."""
+        images = self.data.X.index_select(0, rows.flatten())
+        images = self.augment(images, codes(self.seeds, self.turn, rows).flatten())  # type: ignore[misc]
+        return to_float(images).view(*rows.shape, *images.shape[1:])
+
     def _replay(self, batches: list[Tensor]) -> None:
         """Run an epoch's steps from captured graphs, some at a time."""
         if not self.window:
-            self.window = [t[:CAPTURED_STEPS].clone() for t in batches]
-        for start in range(0, self.n_steps, CAPTURED_STEPS):
-            length = min(CAPTURED_STEPS, self.n_steps - start)
+            self.window = [t[: self.captured].clone() for t in batches]
+        for start in range(0, self.n_steps, self.captured):
+            length = min(self.captured, self.n_steps - start)
             for place, t in zip(self.window, batches, strict=True):
                 place[:length].copy_(t[start : start + length])
             if length not in self.graphs:
@@ -372,6 +426,16 @@ class Stack:
                 sums += self._estimates(logits, data.labels(part, self.runs))
             accuracy, cross, own = sums[:3] / sums[3].clamp(min=1)
             out |= {"valid_accuracy": accuracy, "valid_risk": cross, "valid_objective": own}
+        if self.class_risks:
+            rows = torch.arange(data.n_rows, device=self.loss.device).expand(self.size, -1)
+            rows = rows if data.rows is None else data.rows[self.runs]
+            risks = torch.zeros(self.size, self.n_classes, dtype=torch.float64, device=rows.device)
+            for part in rows.split(self._block(data.X), dim=1):
+                losses, y = cross_entropy(self._forward(data.take(data.X, part))), data.labels(part, self.runs)
+                for block, objective in self.blocks:
+                    weights = risk.label_weights(y[block], self.n_classes, objective.inverse)
+                    risks[block] += risk.class_risks(losses[block], weights)
+            out |= {f"class_risk_{k}": risks[:, k] / data.n_rows for k in range(self.n_classes)}
         if data.test is not None:
             images, truth = data.test
             correct = torch.zeros(self.size, dtype=torch.float64, device=truth.device)
@@ -386,18 +450,20 @@ class Stack:
 
     def _estimates(self, logits: Tensor, y: Tensor) -> Tensor:
         """Sums over a block of the zero-one weights, the cross-entropy risk, the objective's own loss, and a count."""
-        objective = self.objective
-        n_classes, inverse = objective.n_classes, objective.inverse
-        said = y.any(dim=-1) if risk.is_sets(y) else torch.ones_like(y, dtype=torch.bool)
-        hit = risk.weights_at(y, logits.argmax(dim=-1), n_classes, inverse)
-        cross = (risk.label_weights(y, n_classes, inverse) * cross_entropy(logits)).sum(dim=-1)
-        own = objective.example_losses(logits, y)
-        sums = [torch.where(said, t, 0.0).sum(dim=-1, dtype=torch.float64) for t in (hit, cross, own)]
-        return torch.stack([*sums, said.sum(dim=-1).double()])
+        sums = []
+        for block, objective in self.blocks:
+            g, labels, inverse = logits[block], y[block], objective.inverse
+            said = labels.any(dim=-1) if risk.is_sets(labels) else torch.ones_like(labels, dtype=torch.bool)
+            hit = risk.weights_at(labels, g.argmax(dim=-1), self.n_classes, inverse)
+            cross = (risk.label_weights(labels, self.n_classes, inverse) * cross_entropy(g)).sum(dim=-1)
+            values = (hit, cross, objective.example_losses(g, labels))
+            parts = [torch.where(said, t, 0.0).sum(dim=-1, dtype=torch.float64) for t in values]
+            sums.append(torch.stack([*parts, said.sum(dim=-1).double()]))
+        return torch.cat(sums, dim=1)
 
     def _block(self, x: Tensor) -> int:
         """How many rows to evaluate at once."""
-        per_row = self.size * max(self.objective.n_classes, x[0].numel())
+        per_row = self.size * max(self.n_classes, x[0].numel()) * (64 if x.dim() == 4 else 1)  # with feature maps
         return max(1, (EVALUATE if not x.is_cuda else 16 * EVALUATE) // per_row)
 
     @torch.no_grad()
@@ -425,3 +491,8 @@ class Stack:
         for name, tensor in self.state().items():
             saved = tensors[name]
             tensor.copy_(saved[self.runs] if saved.dim() else saved)
+
+
+def _channels_last(weight: Tensor) -> Tensor:
+    """Lay out a stack of one convolution's weights, (1, O, I, h, w)."""
+    return weight.squeeze(0).contiguous(memory_format=torch.channels_last).unsqueeze(0)

@@ -31,9 +31,10 @@ from naysayer.files import read_tensors, write_tensors
 from naysayer.objectives import Objective
 from naysayer.optimizers import OPTIMIZERS
 from naysayer.progress import Bar
-from naysayer.stack import EVALUATE, Data, Stack, as_inputs, forward, to_float
+from naysayer.stack import EVALUATE, Data, Settings, Stack, as_inputs, forward, to_float
 
 CRITERIA = ("accuracy", "risk", "objective")
+PRECISIONS = ("float32", "bfloat16")
 CHECKPOINT_SECONDS = 30.0
 _SMALL_STEP = 2e8  # floating-point operations of a step that one thread does alone
 _STACK_ON_CPU = 1 << 17  # parameters in a chunk of runs on a CPU: more would leave the cache
@@ -71,7 +72,8 @@ class Population:
     ----------
     network : a function that builds the module, or a module to copy (its ``reset_parameters`` give each run its start).
         The module maps (B, ...) inputs to (B, K) logits.
-    objective : what a step minimises; see :mod:`naysayer.objectives`.
+    objective : what a step minimises, or one such a run; see :mod:`naysayer.objectives`. Neighbouring runs with the
+        same objective are measured together.
     seeds : one a run.
     lr, weight_decay : one number, or one a run. Weight decay falls on weights, not on biases.
     optimizer : "adam", "adamw" or "sgd" (with `momentum`).
@@ -79,6 +81,11 @@ class Population:
         :func:`cosine_schedule`.
     batch_size : the epoch is dealt into equal batches of at most this size; where the rows do not divide evenly,
         the last batch is filled up from the start of the epoch's order.
+    precision : "float32" (products in TF32 where the device has it), or "bfloat16", in which the network computes while
+        its parameters, logits and losses stay float32.
+    compiled : compile a network that trains one run at a time; the first epoch then takes a minute more.
+    augment : a function (B, ...), (B,) codes → (B, ...) that alters training images;
+        :func:`naysayer.augment.crop_and_flip`.
     device : "auto", "cpu", "cuda".
 
     Attributes
@@ -103,7 +110,7 @@ class Population:
     def __init__(
         self,
         network: nn.Module | Callable[[], nn.Module],
-        objective: Objective,
+        objective: Objective | Sequence[Objective],
         *,
         seeds: Sequence[int] = (0,),
         lr: float | Sequence[float] = 1e-3,
@@ -112,6 +119,9 @@ class Population:
         momentum: float = 0.9,
         schedule: Schedule | None = None,
         batch_size: int = 256,
+        precision: str = "float32",
+        compiled: bool = False,
+        augment: Callable[[Tensor, Tensor], Tensor] | None = None,
         device: str | torch.device = "auto",
     ) -> None:
         if len(seeds) == 0:
@@ -120,6 +130,8 @@ class Population:
             raise ValueError(f"`optimizer` must be one of {', '.join(OPTIMIZERS)}; got {optimizer!r}")
         if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise ValueError(f"`batch_size` must be a whole number of at least 1; got {batch_size!r}")
+        if precision not in PRECISIONS:
+            raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}; got {precision!r}")
         if not 0 <= momentum < 1:
             raise ValueError(f"`momentum` must be from 0 up and below 1; got {momentum!r}")
         self.n_runs = len(seeds)
@@ -128,9 +140,10 @@ class Population:
         self.weight_decay = self._per_run(weight_decay, "weight_decay")
         self.optimizer, self.momentum, self.schedule = optimizer, momentum, schedule
         self.batch_size = int(batch_size)
+        self.precision, self.compiled, self.augment = precision, compiled, augment
         self.device = pick_device(device)
-        self.objective = copy.deepcopy(objective).to(self.device)
-        self.n_classes = objective.n_classes
+        self.objectives = self._own(objective)
+        self.n_classes = self.objectives[0].n_classes
         modules = [self._start(network, seed) for seed in self.seeds]
         self.module = copy.deepcopy(modules[0]).to(self.device)
         trained = [{k: p for k, p in m.named_parameters() if p.requires_grad} for m in modules]
@@ -142,6 +155,17 @@ class Population:
         self.best_score = np.full(self.n_runs, -np.inf)
         self.failed: dict[int, str] = {}
         self.interrupted = False
+
+    def _own(self, objective: Objective | Sequence[Objective]) -> list[Objective]:
+        """Give each run its objective, on the device; what several runs share is copied once."""
+        given = [objective] * self.n_runs if isinstance(objective, Objective) else list(objective)
+        if len(given) != self.n_runs or len({o.n_classes for o in given}) != 1:
+            raise ValueError(
+                f"`objective` must be one objective, or one a run with as many classes each; got {len(given)} for "
+                f"{self.n_runs} runs, of {sorted({o.n_classes for o in given})} classes"
+            )
+        copies = {id(o): copy.deepcopy(o).to(self.device) for o in given}
+        return [copies[id(o)] for o in given]
 
     def _per_run(self, value: float | Sequence[float], name: str) -> list[float]:
         values = np.asarray(value, dtype=float)
@@ -181,6 +205,7 @@ class Population:
         select: str = "accuracy",
         groups: Sequence[int] | None = None,
         patience: int | None = None,
+        class_risks: bool = False,
         checkpoint: str | Path | None = None,
         bar: Bar | None = None,
     ) -> Population:
@@ -198,6 +223,8 @@ class Population:
         groups : (M,) names of groups of runs whose validation scores are averaged, so that the best epoch is chosen for
             all of them together, as in cross-validation; None leaves each run alone.
         patience : stop a run after so many epochs without a better score.
+        class_risks : record each class's part of the unbiased cross-entropy risk on the training rows, "class_risk_0" and
+            so on.
         checkpoint : file to save to every half minute and to go on from if it is there.
         bar : told after each epoch.
         """
@@ -209,10 +236,14 @@ class Population:
             raise ValueError(f"`patience` must be a whole number of at least 1; got {patience!r}")
         members = _members(groups, self.n_runs)
         data = Data(X, y_bar, rows, validation_rows, test, self.n_runs, self.n_classes, self.device)
-        stamp = self._stamp(data, select, members) if checkpoint is not None else ""
+        stamp = self._stamp(data, f"{select} {class_risks}", members) if checkpoint is not None else ""
         groups_of_runs = self._group(data)
         with _matmul_precision(), self._threads(data, len(groups_of_runs)) as spread:
-            chunks = [self._build(data, runs) for runs in groups_of_runs]
+            settings = self._settings(class_risks)
+            chunks = [
+                Stack(self.module, self.objectives, data, runs, self.parameters, self.buffers, settings)
+                for runs in groups_of_runs
+            ]
             history: dict[str, list[np.ndarray[Any, Any]]] = {}
             stopped = np.zeros(self.n_runs, dtype=bool)
             self.best_epoch = np.full(self.n_runs, -1)
@@ -286,11 +317,10 @@ class Population:
         finally:
             torch.set_num_threads(before)
 
-    def _build(self, data: Data, runs: slice) -> Stack:
-        return Stack(
-            self.module, self.objective, data, runs, self.parameters, self.buffers,
-            seeds=self.seeds, lr=self.lr, weight_decay=self.weight_decay,
-            optimizer=self.optimizer, momentum=self.momentum, batch_size=self.batch_size,
+    def _settings(self, class_risks: bool = False) -> Settings:
+        return Settings(
+            self.seeds, self.lr, self.weight_decay, self.optimizer, self.momentum, self.batch_size,
+            self.precision, self.compiled, self.augment, class_risks,
         )  # fmt: skip
 
     def _stacks(self, data: Data) -> bool:
@@ -355,13 +385,17 @@ class Population:
         """A digest of all that a checkpoint must agree with to be gone on from."""
         about = {
             "seeds": self.seeds, "lr": self.lr, "weight_decay": self.weight_decay, "optimizer": self.optimizer,
-            "momentum": self.momentum, "batch_size": self.batch_size, "objective": repr(self.objective),
-            "loss": getattr(self.objective.loss, "__name__", ""), "beta": getattr(self.objective, "beta", 0),
-            "gamma": getattr(self.objective, "gamma", 1), "alpha": self.objective.alpha, "select": select,
+            "momentum": self.momentum, "batch_size": self.batch_size, "select": select,
+            "precision": self.precision, "augment": getattr(self.augment, "__name__", None),
+            "objectives": [
+                (repr(o), getattr(o.loss, "__name__", ""), getattr(o, "beta", 0), getattr(o, "gamma", 1), o.alpha)
+                for o in self.objectives
+            ],
             "network": repr(self.module), "shapes": {k: list(v.shape) for k, v in self.parameters.items()},
         }  # fmt: skip
         digest = hashlib.sha256(json.dumps(about).encode())
-        for tensor in (*data.tensors(), self.objective.inverse, self.objective.prior, torch.from_numpy(members)):
+        known = [t for o in dict.fromkeys(self.objectives) for t in (o.inverse, o.prior)]
+        for tensor in (*data.tensors(), *known, torch.from_numpy(members)):
             if tensor is not None:
                 digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
                 digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)

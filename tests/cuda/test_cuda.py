@@ -5,12 +5,15 @@ import pytest
 import torch
 
 from naysayer import Population, complement, kernels, networks, objectives, risk
+from naysayer.augment import crop_and_flip
 from naysayer.optimizers import StackedOptimizer
 
 METHODS = {
     "free": objectives.Unbiased,
     "max": objectives.NonNegative,
     "ascent": lambda k: objectives.GradientAscent(k, beta=0.01, gamma=0.5),
+    "forward": objectives.Forward,
+    "pairwise": objectives.PairwiseComparison,
 }
 
 
@@ -25,12 +28,15 @@ def test_fused_risk_equals_plain(method, shape):
     out = []
     for device in ("cpu", "cuda"):
         g = logits.detach().clone().to(device).requires_grad_()
-        assert kernels.can_fuse(g, y.to(device), objective.loss, None) == (device == "cuda")
-        value, scale = objective.to(device).measure(g, y.to(device), prior.to(device), 1.0)
+        assert kernels.can_fuse(g, y.to(device)) == (device == "cuda")
+        batch = (y.to(device), prior.to(device), 1.0)
+        value, scale = objective.to(device).measure(g, *batch)
         value.sum().backward()
         out.append((value.detach().cpu(), scale.cpu(), g.grad.cpu()))
-    for plain, fused in zip(*out, strict=True):
-        torch.testing.assert_close(fused, plain, rtol=2e-4, atol=2e-6)
+        out.append([t.cpu() for t in objective.differentiate(g.detach(), *batch)])
+    for other in out[1:]:
+        for plain, fused in zip(out[0], other, strict=True):
+            torch.testing.assert_close(fused, plain, rtol=2e-4, atol=2e-6)
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
@@ -123,3 +129,60 @@ def test_objective_in_a_users_own_graph():
         graph.replay()
         expected = torch.autograd.grad(objective(logits, y), logits)[0]
         torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_runs_of_different_objectives_in_one_stack_are_the_runs_alone(optimizer):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 600)
+    X = rng.integers(0, 256, (600, 20)).astype("uint8")
+    y_bar = np.stack([complement(y, 5, random_state=s) for s in range(6)])
+    kinds = [objectives.OBJECTIVES[name](5) for name in ("free", "max", "ascent", "forward", "pairwise")]
+    kinds.append(objectives.Forward(5, transition=np.full((5, 5), 0.2) * 0.5 + np.eye(5) * 0.5))
+    options = {"lr": 1e-3, "weight_decay": 1e-3, "optimizer": optimizer, "batch_size": 64, "device": "cuda"}
+    split = {"max_epochs": 3, "rows": np.arange(500), "validation_rows": np.arange(500, 600), "test": (X, y)}
+    together = Population(lambda: networks.mlp(20, 5, (32,)), kinds, seeds=range(6), **options).fit(X, y_bar, **split)
+    for m, kind in enumerate(kinds):
+        alone = Population(lambda: networks.mlp(20, 5, (32,)), kind, seeds=[m], **options).fit(X, y_bar[m], **split)
+        np.testing.assert_allclose(together.history["loss"][:, m], alone.history["loss"][:, 0], rtol=0.02, atol=0.02)
+
+
+def images(n=96):
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 256, (n, 3, 16, 16)).astype("uint8"), rng.integers(0, 10, n)
+
+
+@pytest.mark.parametrize("network", [lambda: networks.resnet34(10, width=8), lambda: networks.densenet(10, 16, 4)])
+def test_convolutions_on_cuda_equal_the_cpu(network):
+    X, y_bar = images()
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        out = []
+        for device in ("cpu", "cuda"):
+            runs = Population(
+                network, objectives.Forward(10), seeds=[1], lr=1e-2, optimizer="sgd", batch_size=32, device=device
+            )
+            out.append(runs.fit(X, y_bar, max_epochs=2, rows=np.arange(64), validation_rows=np.arange(64, 96)))
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+    for name, values in out[0].history.items():
+        np.testing.assert_allclose(out[1].history[name], values, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "bfloat16"}, {"precision": "bfloat16", "compiled": True}])
+def test_convolutions_learn_and_resume(options, tmp_path):
+    X, y = images(64)
+    y_bar = complement(y, 10, random_state=0)
+
+    def make():
+        return Population(
+            lambda: networks.resnet34(10, width=8), objectives.Forward(10), seeds=[0], lr=0.05, optimizer="sgd",
+            batch_size=32, device="cuda", augment=crop_and_flip, **options,
+        )  # fmt: skip
+
+    whole = make().fit(X, y_bar, max_epochs=12)
+    assert whole.history["loss"][-1] < whole.history["loss"][0]
+    make().fit(X, y_bar, max_epochs=5, checkpoint=tmp_path / "c")
+    resumed = make().fit(X, y_bar, max_epochs=12, checkpoint=tmp_path / "c")
+    np.testing.assert_allclose(resumed.history["loss"], whole.history["loss"], rtol=0.05, atol=0.02)

@@ -1,0 +1,149 @@
+"""Beyond the paper: accuracy against the number of labels and of classes, label noise, bias, and a few ordinary labels.
+
+One protocol for all: MNIST, the MLP, Adam, two learning rates, 100 epochs, a tenth of the rows held out; learning rate
+and epoch are chosen by the zero-one accuracy estimated from the held-out complementary labels. True labels only test.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from naysayer.demo import METHODS as TITLES_OF_METHODS
+from naysayer.experiments import plots
+from naysayer.experiments.jobs import Job, Result, Run
+from naysayer.experiments.report import Cell, Figure, Section, Table
+from naysayer.experiments.scale import QUICK_ROWS, Scale
+from naysayer.experiments.selection import cell, selected
+
+RATES = (1e-4, 1e-3)
+ALL = ("ascent", "max", "free", "pairwise", "forward")
+THREE = ("ascent", "pairwise", "forward")
+
+
+class Sweep(NamedTuple):
+    """An experiment over one setting, of the job or of its runs."""
+
+    name: str
+    title: str
+    x_label: str
+    text: str
+    setting: str
+    values: tuple[float, ...]
+    methods: tuple[str, ...]
+    of_the_run: bool = False  # then all values are in one population, once told of the labels' ways and once not
+    log_x: bool = False
+    fixed: dict[str, Any] = {}  # noqa: RUF012
+
+    def jobs(self, scale: Scale) -> list[Job]:
+        """A job for each value, or one with all values."""
+        if not scale.chosen(["mnist"]):
+            return []
+        trials = scale.n_trials()
+        if self.setting == "alpha":  # examples with ordinary labels are the same for all runs of a population
+            return [
+                self._job(scale, f"{self.name}-{trial}", self._runs(range(trial, trial + 1), self.values))
+                for trial in trials
+            ]
+        if self.of_the_run:
+            return [self._job(scale, self.name, self._runs(trials, self.values))]
+        values = [v for v in self.values if not (scale.quick and self.setting == "n_train" and v > QUICK_ROWS)]
+        return [
+            self._job(scale, f"{self.name}-{value:g}", self._runs(trials, (None,)), **{self.setting: value})
+            for value in values
+        ]
+
+    def _runs(self, trials: range, values: tuple[Any, ...]) -> tuple[Run, ...]:
+        settings: list[dict[str, Any]] = [{}]
+        if self.of_the_run:
+            settings = [{self.setting: v, "told": t} for v in values for t in (True, False) if v or t]
+        if self.setting == "alpha":
+            settings = [{"alpha": v} for v in values]
+        return tuple(
+            Run(method, trial, lr, **setting)
+            for method in self.methods
+            for setting in settings
+            for lr in RATES
+            for trial in trials
+        )
+
+    def _job(self, scale: Scale, name: str, runs: tuple[Run, ...], **settings: Any) -> Job:
+        return scale.job(Job(name, "mnist", "mlp", runs, epochs=100, validation=0.1, **self.fixed, **settings))
+
+    def section(self, results: list[Result], folder: Path) -> Section:
+        """Accuracy against the setting, as a figure and a table."""
+        curves, styles, rows = {}, {}, {}
+        in_job = not self.of_the_run and self.setting != "alpha"
+        x = sorted({getattr(r.job, self.setting) for r in results}) if in_job else list(self.values)
+        for told in (True, False) if self.of_the_run else (True,):
+            for method in self.methods:
+                label = TITLES_OF_METHODS[method] + ("" if told else ", not told")
+                points = []
+                for value in x:
+                    here = [r for r in results if not in_job or getattr(r.job, self.setting) == value]
+                    wanted: dict[str, Any] = {} if in_job else {self.setting: value}
+                    points.append(selected(here, "Free, zero-one", method=method, told=told or value == 0, **wanted))
+                curves[label], styles[label] = np.stack(points), (method, not told)
+                cells: list[Cell | str | float] = [cell(point) for point in points]
+                rows[label] = cells
+        panel = plots.SweepPanel("", self.x_label, np.array(x), curves, styles, self.log_x)
+        path = plots.sweep([panel], folder / self.name)
+        table = Table(f"Test accuracy in percent by {self.x_label}", [f"{value:g}" for value in x], rows)
+        return Section(self.name, self.title, self.text, [Figure(f"Test accuracy by {self.x_label}", path), table])
+
+
+LABELS = Sweep(
+    "labels",
+    "How many labels does it take?",
+    "complementary labels",
+    "One complementary label an image.",
+    "n_train",
+    (1000, 3000, 10_000, 30_000, 60_000),
+    ALL,
+    log_x=True,
+)
+CLASSES = Sweep(
+    "classes",
+    "The more classes, the less a no says",
+    "classes",
+    "The first so many digits, all their images, one complementary label each.",
+    "n_classes",
+    (3, 4, 6, 8, 10),
+    ALL,
+)
+NOISE = Sweep(
+    "noise",
+    "Labels that are sometimes wrong",
+    "share of labels that name the true class",
+    "Solid: the method knows the share, through the matrix Q. Dashed: it believes that no label is wrong. At 0.1, with "
+    "ten classes, labels would say nothing.",
+    "noise",
+    (0.0, 0.01, 0.02, 0.04, 0.06),
+    THREE,
+    of_the_run=True,
+)
+BIAS = Sweep(
+    "bias",
+    "Labels that are not uniform",
+    "share of labels drawn at the next class",
+    "So many labels name the class after the true one, the rest are uniform. Solid: the method knows Q. Dashed: it "
+    "believes the labels uniform.",
+    "bias",
+    (0.0, 0.2, 0.4, 0.6, 0.8),
+    THREE,
+    of_the_run=True,
+)
+ALPHA = Sweep(
+    "alpha",
+    "A few ordinary labels beside many complementary ones",
+    "α, the weight of the complementary labels",
+    "1,000 of the images have an ordinary label, the others a complementary one: the objective is α times the "
+    "complementary risk and 1 - α times the ordinary one.",
+    "alpha",
+    (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+    THREE,
+    fixed={"n_ordinary": 1000},
+)
+SWEEPS: dict[str, Sweep] = {sweep.name: sweep for sweep in (LABELS, CLASSES, NOISE, BIAS, ALPHA)}
