@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from helpers import raises
-from naysayer import complement, datasets
+from naysayer import cli, complement, datasets
 from naysayer.experiments import figure1, figure2, figure4, jobs, paper, selection_loss, table3
 from naysayer.experiments.jobs import Job, Result, Run
 from naysayer.experiments.report import Cell, Table
@@ -385,3 +385,57 @@ def test_a_data_set_that_cannot_be_had_is_said_before_anything_is_trained(tmp_pa
     with raises("data set 'mnist' is not here", FileNotFoundError):
         reproduce(["figure1"], tmp_path, TINY, device="cpu", show=False)
     assert not list((tmp_path / "jobs").iterdir())
+
+
+# ---- the command --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run the command in this process; gives its exit code, standard output and standard error."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["naysayer", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_the_command_prints_tables_and_says_where_the_rest_is(data, command, tmp_path):
+    words = ("reproduce", "table2", "figure1", "--quick", "--dataset", "mnist", "--epochs", 1, "--trials", 1)
+    code, out, err = command(*words, "--out", tmp_path / "new", "--device", "cpu", "--markdown", tmp_path / "a.md")
+    assert (code, err) == (0, "")
+    assert "GA (Free)" in out
+    assert "(paper 88.1 ± 2.5)" in out
+    assert out.strip().endswith(f"all of it in {tmp_path / 'new' / 'report.html'}")
+    assert "not comparable with the paper" in (tmp_path / "a.md").read_text()
+    code, out, _ = command(*words, "--out", tmp_path / "new", "--json", "--draw")
+    assert code == 0
+    assert json.loads(out)["tables"][0]["rows"]["MNIST"][0]["paper"] == [88.1, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["figure9"], "an experiment must be one of figure1, figure2"),
+        (["figure1", "--dataset", "minst"], "got 'minst'; did you mean 'mnist'?"),
+        (["figure1", "--epochs", "0"], "--epochs"),
+        (["figure1", "--trials", "-1"], "--trials"),
+        (["figure1", "--draw"], "there are none; leave out --draw"),
+        (["figure1", "--dataset", "fashion"], "figure1 has nothing to do with fashion"),
+    ],
+)
+def test_what_cannot_be_reproduced_is_one_line(data, command, tmp_path, words, said):
+    code, out, err = command("reproduce", *words, "--quick", "--out", tmp_path / "new")
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_file_where_the_folder_should_be(data, command, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = command("reproduce", "figure1", "--quick", "--out", tmp_path / "file")
+    assert code == 2
+    assert "--out must be a folder" in err

@@ -156,7 +156,8 @@ def test_ours_and_the_papers_number_are_in_one_cell_and_a_difference_is_said(sec
     assert "▲ higher" in higher
     assert 'title="+3.2 from the paper' in higher
     assert (words, rate, ours) == ("<td>text &amp; more</td>", "<td>5e-05</td>", "<td>12.3 ± 0.6</td>")
-    assert "Of 3 means that the paper prints, 1 came out within two pooled standard deviations." in text
+    assert "Means within two pooled standard deviations" in text
+    assert "1 of 3 (" in text
     assert text.count(escape(report.LEGEND)) == 1
 
 
@@ -165,7 +166,7 @@ def test_what_is_missing_is_no_agreement(tmp_path):
     report.write_html(tmp_path / "report.html", "Title", [Section("s", "S", "", [table])], {})
     text = (tmp_path / "report.html").read_text(encoding="utf8").replace("&nbsp;", " ")
     assert "<td>–<span>paper 1.0 ± 1.0</span></td><td>1.0<span>" in text
-    assert "means that the paper prints" not in text
+    assert "Means within" not in text
 
 
 def test_contents_paragraphs_and_settings(page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from helpers import assert_frequencies, assert_same_runs, is_rows, raises, random_transition
 from naysayer import Population, complement, networks, objectives, training, transition, unbiased_weights
+from naysayer.augment import crop_and_flip
 from naysayer.stack import shuffle
 from naysayer.training import cosine_schedule, step_schedule
 
@@ -1006,3 +1008,115 @@ def test_one_run_cut_into_a_part_a_thread_is_the_run_uncut(optimizer, kind, monk
         for name, values in found[0].history.items():
             np.testing.assert_allclose(values, runs.history[name], rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(found[0].logits(X), runs.logits(X), rtol=1e-4, atol=1e-5)
+
+
+# ---- an objective a run, class risks, images -----------------------------------------------------------------
+
+
+def all_objectives():
+    q = 0.1 * np.eye(3) + 0.9 * (1 - np.eye(3)) / 2
+    named = [objectives.OBJECTIVES[name](3) for name in ("free", "max", "ascent", "forward", "pairwise")]
+    return [*named, objectives.GradientAscent(3, transition=q), objectives.Forward(3, transition=q)]
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 17])
+@pytest.mark.parametrize("labels", ["classes", "ruled out", "one row a run"])
+def test_runs_of_different_objectives_are_the_runs_alone(labels, chunk, monkeypatch):
+    monkeypatch.setattr(training, "_STACK_ON_CPU", chunk)
+    X, y, y_bar = blobs()
+    given = all_objectives()
+    n = len(given)
+    if labels == "ruled out":
+        y_bar = complement(y, 3, n_labels=2, random_state=0)
+    if labels == "one row a run":
+        y_bar = np.stack([complement(y, 3, random_state=s) for s in range(n)])
+    options = {"lr": 0.01, "weight_decay": 1e-3, "batch_size": 32, "device": "cpu"}
+    fit = {"max_epochs": 3, "rows": np.arange(160), "validation_rows": np.arange(160, 240), "class_risks": True}
+    together = Population(mlp, given, seeds=range(n), **options).fit(X, y_bar, **fit)
+    for m, objective in enumerate(given):
+        own = y_bar[m] if labels == "one row a run" else y_bar
+        alone = Population(mlp, objective, seeds=[m], **options).fit(X, own, **fit)
+        assert_same_runs(together, alone, tolerance=2e-5, runs=[m])
+
+
+def test_alpha_and_prior_are_each_runs_own():
+    X, y, y_bar = blobs()
+    mixed = np.eye(3, dtype=bool)[y_bar]
+    mixed[:40] = ~np.eye(3, dtype=bool)[y[:40]]
+    given = [objectives.Unbiased(3, alpha=0.2), objectives.Unbiased(3), objectives.Unbiased(3, prior=[0.5, 0.3, 0.2])]
+    options = {"lr": 0.01, "device": "cpu"}
+    together = Population(mlp, given, seeds=[0, 0, 0], **options).fit(X, mixed, max_epochs=3)
+    for m, objective in enumerate(given):
+        alone = Population(mlp, objective, seeds=[0], **options).fit(X, mixed, max_epochs=3)
+        assert_same_runs(together, alone, tolerance=2e-5, runs=[m])
+    assert len({float(v) for v in together.history["loss"][-1]}) == 3
+
+
+@pytest.mark.parametrize(
+    "given", [[objectives.Unbiased(3)], [objectives.Unbiased(3)] * 3, [objectives.Unbiased(3), objectives.Unbiased(4)]]
+)
+def test_objectives_that_do_not_fit_the_runs_are_refused(given):
+    with raises("`objective` must be one objective, or one a run with as many classes each"):
+        Population(mlp, given, seeds=[0, 1])
+
+
+def test_class_risks_sum_to_the_unbiased_risk():
+    X, _, y_bar = blobs()
+    rows = np.arange(150)
+    runs = make().fit(X, y_bar, max_epochs=3, rows=rows, validation_rows=rows, class_risks=True)
+    parts = [runs.history[f"class_risk_{k}"] for k in range(3)]
+    np.testing.assert_allclose(sum(parts), runs.history["valid_risk"], rtol=1e-5)
+    weights = np.where(np.eye(3, dtype=bool)[y_bar[rows]], -1.0, 1.0)
+    last = make().fit(X, y_bar, max_epochs=3, rows=rows, class_risks=True)  # whose kept state is the last
+    by_hand = [-np.log(torch.softmax(last.logits(X[rows], run=0), -1).numpy())[:, k] for k in range(3)]
+    for k in range(3):
+        assert last.history[f"class_risk_{k}"][-1, 0] == pytest.approx((weights[:, k] * by_hand[k]).mean(), abs=1e-5)
+
+
+def pictures(n=60):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 3
+    X = np.clip(60 * y[:, None, None, None] + rng.integers(0, 90, (n, 3, 8, 8)), 0, 255).astype("uint8")
+    return X, complement(y, 3, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"precision": "bfloat16"}, {"augment": functools.partial(crop_and_flip, padding=1)}]
+)
+def test_a_network_of_convolutions_learns_resumes_and_repeats(options, tmp_path):
+    X, y_bar = pictures()
+
+    def start():
+        net = functools.partial(networks.resnet34, 3, width=2)
+        return Population(net, objectives.Forward(3), seeds=[0, 1], lr=0.05, optimizer="sgd", batch_size=20, **options)
+
+    fit = {"rows": np.arange(45), "validation_rows": np.arange(45, 60)}
+    whole = start().fit(X, y_bar, max_epochs=6, **fit)
+    assert whole.history["loss"][-1].mean() < whole.history["loss"][0].mean()
+    assert whole.logits(X).dtype == torch.float32
+    start().fit(X, y_bar, max_epochs=2, checkpoint=tmp_path / "c", **fit)
+    assert_same_runs(start().fit(X, y_bar, max_epochs=6, checkpoint=tmp_path / "c", **fit), whole)
+
+
+def test_augmented_images_differ_by_epoch_and_leave_validation_alone():
+    X, y_bar = pictures()
+    seen = []
+
+    def watch(images, codes):
+        seen.append((images.clone(), codes))
+        return images
+
+    net = functools.partial(networks.resnet34, 3, width=2)
+    options = {"seeds": [0], "lr": 0.01, "batch_size": 60, "device": "cpu"}
+    watched = Population(net, objectives.Forward(3), augment=watch, **options)
+    watched.fit(X, y_bar, max_epochs=3, validation_rows=np.arange(60))
+    plain = Population(net, objectives.Forward(3), **options).fit(X, y_bar, max_epochs=3, validation_rows=np.arange(60))
+    assert_same_runs(watched, plain)
+    assert len(seen) == 3  # training batches only
+    assert all(images.dtype == torch.uint8 for images, _ in seen)
+    assert len({int(codes.sum()) for _, codes in seen}) == 3
+
+
+def test_an_unknown_precision_is_refused():
+    with raises("`precision` must be one of float32, bfloat16; got 'float16'"):
+        Population(mlp, objectives.Forward(3), precision="float16")

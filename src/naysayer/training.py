@@ -223,8 +223,8 @@ class Population:
         groups : (M,) names of groups of runs whose validation scores are averaged, so that the best epoch is chosen for
             all of them together, as in cross-validation; None leaves each run alone.
         patience : stop a run after so many epochs without a better score.
-        class_risks : record each class's part of the unbiased cross-entropy risk on the training rows, "class_risk_0" and
-            so on.
+        class_risks : record each class's part of the unbiased cross-entropy risk on the training rows,
+            as "class_risk_0" and so on.
         checkpoint : file to save to every half minute and to go on from if it is there.
         bar : told after each epoch.
         """

@@ -11,6 +11,7 @@ from naysayer.experiments.jobs import Job, Result, Run
 from naysayer.experiments.report import Figure, Section
 from naysayer.experiments.scale import NETWORKS, SMALL, TITLES, Scale
 
+WIDEST = 0.6  # interval within which an estimate is worth a circle
 TITLE = "Errata Figure 4: is Forward as sure as it is right?"
 
 
@@ -30,13 +31,14 @@ def section(results: list[Result], folder: Path) -> Section:
         models = {}
         for result in (r for r in results if r.job.dataset == dataset):
             bins = {name: np.array(values, dtype=float) for name, values in result.bins[0].items()}
+            bins["estimate"][~(bins["high"] - bins["low"] < WIDEST)] = np.nan
             edges = np.linspace(0.0, 1.0, len(bins["counts"]) + 1)
             models[NETWORKS[result.job.network]] = plots.ReliabilityCurve(edges, **bins)
         panels.append(plots.ReliabilityPanel(TITLES[dataset], models))
     text = (
         "Forward after the last epoch, on the test set. Filled circles use the true labels, as the paper does. Open "
         "circles and their 95% intervals use one complementary label an image and nothing else: the diagram can be "
-        "drawn by somebody who has no true label at all."
+        "drawn by somebody who has no true label at all. Bins with too few images for that show their interval only."
     )
     path = plots.reliability(panels, folder / "figure4")
     return Section("figure4", TITLE, text, [Figure("Reliability diagrams and histograms of the softmax output", path)])

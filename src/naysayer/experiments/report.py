@@ -230,13 +230,14 @@ def write_csv(path: str | os.PathLike[str], table: Table) -> None:
 
 
 def _summary(sections: list[Section]) -> str:
-    """Count the means that agree with the paper's."""
+    """Count, table by table, the means that agree with the paper's."""
     tables = [item for section in sections for item in section.items if isinstance(item, Table)]
-    compared = [cell for table in tables for cell in _compared(table)]
-    if not compared:
-        return ""
-    agree = sum(not cell.differs for cell in compared)
-    return f"Of {len(compared)} means that the paper prints, {agree} came out within two pooled standard deviations."
+    counts = [
+        f"{sum(not cell.differs for cell in compared)} of {len(compared)} ({table.title})"
+        for table in tables
+        if (compared := _compared(table))
+    ]
+    return f"Means within two pooled standard deviations of the paper's: {'; '.join(counts)}." if counts else ""
 
 
 def _compared(table: Table) -> list[Cell]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,6 +81,10 @@ def reproduce(
     folder = Path(out)
     chosen = choose(names)
     asked = {name: EXPERIMENTS[name].jobs(scale) for name in chosen}
+    if not any(asked.values()):
+        raise ValueError(
+            f"{', '.join(chosen)} has nothing to do with {', '.join(scale.datasets)}; ask for other data sets"
+        )
     (folder / "jobs").mkdir(parents=True, exist_ok=True)
     found = {}
     for job in {job.file: job for listed in asked.values() for job in listed}.values():
@@ -97,7 +102,8 @@ def reproduce(
     for name, listed in asked.items():
         results = [r for r in (found.get(job.file) for job in listed) if isinstance(r, Result)]
         if results:
-            sections.append(EXPERIMENTS[name].section(results, folder))
+            section = EXPERIMENTS[name].section(results, folder)
+            sections.append(replace(section, text="\n\n".join(filter(None, (scale.note, section.text)))))
     if not sections:
         raise ValueError(f"{folder} must hold results of {', '.join(chosen)} to draw; there are none; leave out --draw")
     _write(sections, folder, markdown, _about(found.values(), chosen, scale))

@@ -24,6 +24,15 @@ class Scale:
     datasets: tuple[str, ...] = (*SMALL, "cifar10")
     quick: bool = False
 
+    @property
+    def note(self) -> str:
+        """What is not as in the paper; empty if nothing is cut."""
+        if self.quick:
+            return f"In small: at most {QUICK_ROWS} rows, few epochs, thin networks; not comparable with the paper."
+        cuts = {"epochs": self.epochs, "trials": self.trials}
+        said = [f"{value} {name}" for name, value in cuts.items() if value is not None]
+        return f"Cut to {' and '.join(said)}." if said else ""
+
     def n_trials(self, of_the_paper: int = 4) -> range:
         return range(self.trials or (2 if self.quick else of_the_paper))
 

@@ -42,4 +42,5 @@ def cell(accuracies: NDArray[np.float64], paper: tuple[float, float] | None = No
     """Mean and deviation in percent; a dash where nothing was run."""
     if not len(accuracies):
         return "–"
-    return Cell(float(100 * accuracies.mean()), float(100 * accuracies.std()), paper)
+    deviation = 100 * accuracies.std() if len(accuracies) > 1 else np.nan  # one trial says nothing of it
+    return Cell(float(100 * accuracies.mean()), float(deviation), paper)
