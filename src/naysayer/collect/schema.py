@@ -1,0 +1,237 @@
+"""The tables of a store, and how a store of an older version becomes one of this version.
+
+What people said is in ``item``, ``annotator``, ``question``, ``answer`` and ``training``: rows are added, never changed,
+but for an image's path and an annotator's token. ``tally`` and ``pending`` only make choosing the next question quick;
+they follow from the others and can be counted again at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    case,
+    func,
+    insert,
+    inspect,
+    literal_column,
+    select,
+    update,
+)
+
+metadata = MetaData()
+# SQLite counts on by itself only in a column of exactly this type.
+_counter = BigInteger().with_variant(Integer, "sqlite")
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+item = Table(
+    "item",
+    metadata,
+    Column("position", _counter, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("kind", Text, CheckConstraint("kind IN ('image', 'text', 'record')"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("path", Text),
+    Column("content", Text),  # JSON
+    Column("added", Double, nullable=False),
+    sqlite_autoincrement=True,
+)
+annotator = Table(
+    "annotator",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("token_hash", Text, unique=True),
+    Column("role", Text, CheckConstraint("role IN ('owner', 'annotator')"), nullable=False),
+    Column("created", Double, nullable=False),
+    Column("revoked", Double),
+)
+question = Table(
+    "question",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("item_id", Text, ForeignKey("item.id"), nullable=False, index=True),
+    Column("class_index", Integer, nullable=False),
+    Column("probability", Double, nullable=False),
+    Column("annotator", Text, ForeignKey("annotator.id"), nullable=False),
+    Column("repeat_of", Text, ForeignKey("question.id"), index=True),
+    Column("asked", Double, nullable=False),
+)
+answer = Table(
+    "answer",
+    metadata,
+    Column("seq", _counter, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("question_id", Text, ForeignKey("question.id"), nullable=False, index=True),
+    Column("annotator", Text, ForeignKey("annotator.id"), nullable=False),
+    Column("value", Text, CheckConstraint("value IN ('yes', 'no', 'skip', 'undo')"), nullable=False),
+    Column("took_ms", BigInteger),
+    Column("answered", Double, nullable=False),
+    Column("undoes", Text, ForeignKey("answer.id"), unique=True),
+    CheckConstraint("(value = 'undo') = (undoes IS NOT NULL)"),
+    Index("answer_of_annotator", "annotator", "seq"),
+    sqlite_autoincrement=True,
+)
+training = Table(
+    "training",
+    metadata,
+    Column("seq", _counter, primary_key=True, autoincrement=True),
+    Column("at", Double, nullable=False),
+    Column("n_answers", Integer, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("estimate", Double, nullable=False),
+    Column("low", Double, nullable=False),
+    Column("high", Double, nullable=False),
+    Column("detail", Text, nullable=False),  # JSON
+    sqlite_autoincrement=True,
+)
+RECORD = (meta, item, annotator, question, answer, training)
+
+tally = Table(
+    "tally",
+    metadata,
+    Column("item_id", Text, ForeignKey("item.id"), primary_key=True),
+    Column("n_answers", Integer, nullable=False),  # that stand, repeats left out
+    Column("n_repeats", Integer, nullable=False),
+    Column("n_ruled_out", Integer, nullable=False),
+    Column("n_yes", Integer, nullable=False),
+    Index("tally_fewest", "n_yes", "n_answers", "item_id"),
+)
+pending = Table(
+    "pending",
+    metadata,
+    Column("question_id", Text, ForeignKey("question.id"), primary_key=True),
+    Column("item_id", Text, ForeignKey("item.id"), nullable=False, index=True),
+    Column("annotator", Text, ForeignKey("annotator.id"), nullable=False, index=True),
+    Column("expires", Double, nullable=False, index=True),
+)
+DERIVED = (tally, pending)
+
+
+# ---- what follows from the record ------------------------------------------------------------------------------
+
+_undo = answer.alias("undo")
+stands = answer.c.undoes.is_(None) & ~select(_undo.c.seq).where(_undo.c.undoes == answer.c.id).exists()
+"""The condition under which a row of ``answer`` counts: it is no undoing, and none undid it."""
+
+_first = question.c.repeat_of.is_(None)
+_counts = (
+    select(
+        question.c.item_id,
+        func.count(case((_first, 1))).label("n_answers"),
+        func.count(case((~_first, 1))).label("n_repeats"),
+        func.count(case((answer.c.value == "no", question.c.class_index)).distinct()).label("n_ruled_out"),
+        func.count(case((answer.c.value == "yes", 1))).label("n_yes"),
+    )
+    .join_from(answer, question, answer.c.question_id == question.c.id)
+    .where(stands)
+    .group_by(question.c.item_id)
+)
+_zero = {"n_answers": 0, "n_repeats": 0, "n_ruled_out": 0, "n_yes": 0}
+_set_tally = update(tally).where(tally.c.item_id == bindparam("item")).values({name: bindparam(name) for name in _zero})
+
+
+def count_items(connection: Connection, item_ids: Collection[str]) -> None:
+    """Count the standing answers of some items again, after a change to them."""
+    if not item_ids:
+        return
+    rows = connection.execute(_counts.where(question.c.item_id.in_(item_ids))).mappings()
+    found = {row["item_id"]: {name: row[name] for name in _zero} for row in rows}
+    connection.execute(_set_tally, [{"item": each, **found.get(each, _zero)} for each in item_ids])
+
+
+def count_all(connection: Connection) -> None:
+    """Count the standing answers of every item again."""
+    connection.execute(tally.delete())
+    connection.execute(insert(tally).from_select(["item_id", *_zero], select(item.c.id, *[literal_column("0")] * 4)))
+    answered = connection.execute(_counts).mappings().all()
+    if answered:
+        connection.execute(
+            _set_tally, [{"item": row["item_id"], **{name: row[name] for name in _zero}} for row in answered]
+        )
+
+
+# ---- versions ----------------------------------------------------------------------------------------------------
+
+_APPEND_ONLY = {
+    "sqlite": [
+        f"""CREATE TRIGGER answer_no_{change} BEFORE {change} ON answer
+        BEGIN SELECT RAISE(ABORT, 'answers are only ever added'); END"""
+        for change in ("update", "delete")
+    ],
+    "postgresql": [
+        """CREATE FUNCTION answer_append_only() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'answers are only ever added'; END $$""",
+        """CREATE TRIGGER answer_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON answer
+        FOR EACH STATEMENT EXECUTE FUNCTION answer_append_only()""",
+    ],
+}
+
+
+def _create_record(connection: Connection) -> None:
+    """Version 1: what people said."""
+    metadata.create_all(connection, tables=RECORD)
+    for statement in _APPEND_ONLY[connection.dialect.name]:
+        connection.exec_driver_sql(statement)
+
+
+def _create_derived(connection: Connection) -> None:
+    """Version 2: what makes choosing the next question quick."""
+    metadata.create_all(connection, tables=DERIVED)
+    count_all(connection)
+
+
+# In order, each from the version before it; a new store goes through all of them, so that there is one way to a table.
+# A later version that changes a table adds a step here, and the step that made the table keeps the old definition.
+MIGRATIONS = (_create_record, _create_derived)
+
+
+def version(connection: Connection) -> int:
+    """Give the version of a store, 0 where there is none yet; a database of something else is refused."""
+    found = set(inspect(connection).get_table_names())
+    if "meta" in found:
+        columns = {column["name"] for column in inspect(connection).get_columns("meta")}
+        if columns == {"key", "value"}:
+            text = connection.scalar(select(meta.c.value).where(meta.c.key == "schema_version"))
+            if text is not None and text.isdecimal():
+                return int(text)
+    others = found & set(metadata.tables)
+    if others:
+        raise ValueError(
+            f"the database must be naysayer's or have no tables named as naysayer's; it has {sorted(others)[0]!r} "
+            f"and no version of naysayer's; choose another place"
+        )
+    return 0
+
+
+def migrate(connection: Connection) -> int:
+    """Bring a store to this version, inside the caller's transaction; give the version that it had.
+
+    A store that a newer naysayer wrote is refused: its tables may mean something else.
+    """
+    before, latest = version(connection), len(MIGRATIONS)
+    if before > latest:
+        raise ValueError(f"the store must be of version {latest} or older; it is of version {before}; update naysayer")
+    for step in MIGRATIONS[before:]:
+        step(connection)
+    if before < latest:
+        connection.execute(meta.delete().where(meta.c.key == "schema_version"))
+        connection.execute(insert(meta).values(key="schema_version", value=str(latest)))
+    return before
