@@ -3,12 +3,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-cuda bench clean
+.PHONY: demo test test-cuda soak bench clean
 
 demo: .venv/installed
 	$(BIN)/naysayer demo
 
 test: .venv/installed
+	@sh tests/services.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -17,6 +18,11 @@ test: .venv/installed
 # On a machine with an NVIDIA GPU: what the fused kernels and captured steps compute, against their plain twins.
 test-cuda:
 	PYTHONPATH=src $(PYTHON) -m pytest -o norecursedirs= tests/cuda
+
+# The web apps under load and under kill -9, for minutes; its figures go to benchmarks/results.
+soak: .venv/installed
+	@sh tests/services.sh
+	$(BIN)/python benchmarks/soak.py
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/throughput.py
