@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, create_engine, event, make_url
-from sqlalchemy.engine import Engine
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -66,14 +65,14 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction that no other one runs beside; it is durable once the block has ended."""
-        with self.told_plainly("write"), self._engine.connect() as connection:
-            with connection.execution_options(writes=True).begin():
-                yield connection
+        engine = self._engine.execution_options(writes=True)
+        with self.told_plainly("write"), engine.begin() as connection:
+            yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that only reads; those who write do not wait for it."""
-        with self.told_plainly("read"), self._engine.connect() as connection, connection.begin():
+        with self.told_plainly("read"), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
@@ -126,6 +125,7 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
 def _prepare_postgresql(connection: Any, _: Any) -> None:
     """Set what holds for one connection to PostgreSQL."""
     connection.execute(f"SET lock_timeout = '{WAIT_SECONDS:g}s'")
+    connection.execute("SET jit = off")  # compiling takes longer than any query here
     connection.commit()
 
 
@@ -135,7 +135,9 @@ def _begin(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
     elif writes:
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        # Who writes looks for few rows, by their keys. Until PostgreSQL has counted a new table (a minute or more), it
+        # takes the table for tiny and reads all of it again for each row: told not to, it uses the index.
+        connection.exec_driver_sql(f"SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock({_LOCK})")
 
 
 _PLAIN = {  # what SQLite and PostgreSQL say; what it means; what to do

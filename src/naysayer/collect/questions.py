@@ -48,8 +48,8 @@ def class_probabilities(
     --------
     >>> class_probabilities(4, excluded={0, 2})
     {1: 0.5, 3: 0.5}
-    >>> class_probabilities(3, excluded={0}, probabilities=[0.2, 0.6, 0.2])
-    {1: 0.75, 2: 0.25}
+    >>> class_probabilities(3, excluded={0}, probabilities=[0.5, 0.25, 0.25])
+    {1: 0.5, 2: 0.5}
     """
     weights = {c: probabilities[c] if probabilities else 1.0 for c in range(n_classes) if c not in excluded}
     total = sum(weights.values())

@@ -1,13 +1,15 @@
 """The tables of a store, and how a store of an older version becomes one of this version.
 
-What people said is in ``item``, ``annotator``, ``question``, ``answer`` and ``training``: rows are added, never changed,
-but for an image's path and an annotator's token. ``tally`` and ``pending`` only make choosing the next question quick;
-they follow from the others and can be counted again at any time.
+What people said is in ``item``, ``annotator``, ``question``, ``answer`` and ``training``: rows are added, never
+changed, but for an image's path and an annotator's token. ``tally`` and ``pending`` only make choosing the next
+question quick; they follow from the others and can be counted again at any time.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
+from typing import NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -22,11 +24,8 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
-    case,
-    func,
     insert,
     inspect,
-    literal_column,
     select,
     update,
 )
@@ -84,11 +83,14 @@ answer = Table(
     Column("value", Text, CheckConstraint("value IN ('yes', 'no', 'skip', 'undo')"), nullable=False),
     Column("took_ms", BigInteger),
     Column("answered", Double, nullable=False),
-    Column("undoes", Text, ForeignKey("answer.id"), unique=True),
+    Column("undoes", Text, ForeignKey("answer.id")),
     CheckConstraint("(value = 'undo') = (undoes IS NOT NULL)"),
     Index("answer_of_annotator", "annotator", "seq"),
     sqlite_autoincrement=True,
 )
+# An answer is taken back once. Few are: an index without the others is small, and useless for finding those.
+_taken_back = answer.c.undoes.is_not(None)
+Index("answer_undoes", answer.c.undoes, unique=True, sqlite_where=_taken_back, postgresql_where=_taken_back)
 training = Table(
     "training",
     metadata,
@@ -128,44 +130,55 @@ DERIVED = (tally, pending)
 # ---- what follows from the record ------------------------------------------------------------------------------
 
 _undo = answer.alias("undo")
-stands = answer.c.undoes.is_(None) & ~select(_undo.c.seq).where(_undo.c.undoes == answer.c.id).exists()
+stands = (answer.c.value != "undo") & ~select(_undo.c.seq).where(_undo.c.undoes == answer.c.id).exists()
 """The condition under which a row of ``answer`` counts: it is no undoing, and none undid it."""
 
-_first = question.c.repeat_of.is_(None)
-_counts = (
-    select(
-        question.c.item_id,
-        func.count(case((_first, 1))).label("n_answers"),
-        func.count(case((~_first, 1))).label("n_repeats"),
-        func.count(case((answer.c.value == "no", question.c.class_index)).distinct()).label("n_ruled_out"),
-        func.count(case((answer.c.value == "yes", 1))).label("n_yes"),
-    )
-    .join_from(answer, question, answer.c.question_id == question.c.id)
-    .where(stands)
-    .group_by(question.c.item_id)
+_COUNTS = ("n_answers", "n_repeats", "n_ruled_out", "n_yes")
+_set_tally = (
+    update(tally).where(tally.c.item_id == bindparam("item")).values({name: bindparam(name) for name in _COUNTS})
 )
-_zero = {"n_answers": 0, "n_repeats": 0, "n_ruled_out": 0, "n_yes": 0}
-_set_tally = update(tally).where(tally.c.item_id == bindparam("item")).values({name: bindparam(name) for name in _zero})
+
+
+class Said(NamedTuple):
+    """One standing answer about an item."""
+
+    class_index: int
+    is_repeat: bool
+    annotator: str
+    value: str
+
+
+def said_of(connection: Connection, item_ids: Collection[str]) -> dict[str, list[Said]]:
+    """Read the standing answers about some items; items without any are left out."""
+    # Two queries by key and no join, which PostgreSQL begins at the wrong end until it has counted a new table.
+    asked = {row.id: row for row in connection.execute(select(question).where(question.c.item_id.in_(item_ids)))}
+    found: dict[str, list[Said]] = defaultdict(list)
+    if asked:
+        columns = (answer.c.question_id, answer.c.annotator, answer.c.value)
+        for id, name, value in connection.execute(select(*columns).where(answer.c.question_id.in_(asked), stands)):
+            about = asked[id]
+            found[about.item_id].append(Said(about.class_index, about.repeat_of is not None, name, value))
+    return found
 
 
 def count_items(connection: Connection, item_ids: Collection[str]) -> None:
-    """Count the standing answers of some items again, after a change to them."""
-    if not item_ids:
-        return
-    rows = connection.execute(_counts.where(question.c.item_id.in_(item_ids))).mappings()
-    found = {row["item_id"]: {name: row[name] for name in _zero} for row in rows}
-    connection.execute(_set_tally, [{"item": each, **found.get(each, _zero)} for each in item_ids])
+    """Count the standing answers about some items again, after a change to them."""
+    found = said_of(connection, item_ids)
+    connection.execute(_set_tally, [{"item": id, **_count(found.get(id, []))} for id in item_ids])
 
 
-def count_all(connection: Connection) -> None:
-    """Count the standing answers of every item again."""
-    connection.execute(tally.delete())
-    connection.execute(insert(tally).from_select(["item_id", *_zero], select(item.c.id, *[literal_column("0")] * 4)))
-    answered = connection.execute(_counts).mappings().all()
-    if answered:
-        connection.execute(
-            _set_tally, [{"item": row["item_id"], **{name: row[name] for name in _zero}} for row in answered]
-        )
+def add_tallies(connection: Connection, item_ids: Collection[str]) -> None:
+    """Count the standing answers about items that were never counted."""
+    found = said_of(connection, item_ids)
+    connection.execute(insert(tally), [{"item_id": id, **_count(found.get(id, []))} for id in item_ids])
+
+
+def _count(said: list[Said]) -> dict[str, int]:
+    """Count what was said of one item."""
+    n_repeats = sum(each.is_repeat for each in said)
+    ruled_out = {each.class_index for each in said if each.value == "no"}
+    n_yes = sum(each.value == "yes" for each in said)
+    return dict(zip(_COUNTS, (len(said) - n_repeats, n_repeats, len(ruled_out), n_yes)))
 
 
 # ---- versions ----------------------------------------------------------------------------------------------------
@@ -195,7 +208,9 @@ def _create_record(connection: Connection) -> None:
 def _create_derived(connection: Connection) -> None:
     """Version 2: what makes choosing the next question quick."""
     metadata.create_all(connection, tables=DERIVED)
-    count_all(connection)
+    ids = list(connection.scalars(select(item.c.id)))
+    for start in range(0, len(ids), 500):
+        add_tallies(connection, ids[start : start + 500])
 
 
 # In order, each from the version before it; a new store goes through all of them, so that there is one way to a table.

@@ -1,0 +1,168 @@
+"""What goes into a store and comes out of it: plain records, checked where they are made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from naysayer.collect.items import Item
+
+Value = Literal["yes", "no", "skip"]
+Role = Literal["owner", "annotator"]
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a store asks.
+
+    Parameters
+    ----------
+    classes : the names of the K classes, in the order of their indices.
+    name : for people.
+    probabilities : with which a class is drawn, in the order of `classes`; None: all alike.
+    repeat_share : the share of questions that repeat an earlier one, by which errors are measured.
+    question : how a class is asked about; ``{}`` is where its name goes.
+    answers_per_item : an item with so many answers is asked about no more; None: until its class is known.
+
+    Examples
+    --------
+    >>> Project(("cat", "dog", "horse")).n_classes
+    3
+    """
+
+    classes: tuple[str, ...]
+    name: str = "naysayer"
+    probabilities: tuple[float, ...] | None = None
+    repeat_share: float = 0.05
+    question: str = "Is this a {}?"
+    answers_per_item: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2:
+            raise ValueError(f"a project must have at least 2 classes; got {len(self.classes)}: {list(self.classes)}")
+        for name in self.classes:
+            if not name.strip() or len(name) > 200 or not name.isprintable():
+                raise ValueError(f"a class must have a name of 1 to 200 printable characters; got {name[:50]!r}")
+            if self.classes.count(name) > 1:
+                raise ValueError(f"a project must name each class once; got {name!r} twice; rename one")
+        p = self.probabilities
+        if p is not None:
+            if len(p) != self.n_classes:
+                raise ValueError(f"`probabilities` must have one for each of {self.n_classes} classes; got {len(p)}")
+            if not all(math.isfinite(each) and each > 0 for each in p):
+                raise ValueError(f"`probabilities` must be above 0, so that any class may be asked; got {min(p):g}")
+            if abs(sum(p) - 1) > 1e-6:
+                raise ValueError(f"`probabilities` must sum to 1; they sum to {sum(p):.6g}")
+        if not 0 <= self.repeat_share < 1:
+            raise ValueError(f"`repeat_share` must be at least 0 and below 1; got {self.repeat_share}")
+        if self.question.count("{}") != 1:
+            raise ValueError(f"`question` must have {{}} once, where a class's name goes; got {self.question[:50]!r}")
+        if self.answers_per_item is not None and self.answers_per_item < 1:
+            raise ValueError(f"`answers_per_item` must be at least 1, or None; got {self.answers_per_item}")
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that was handed out: is `item` of class `class_index`?
+
+    `probability` is that with which the class was drawn for the item among those that it could still be; a repetition
+    (`repeat_of`: the id of the question it repeats) carries that of the first time.
+    """
+
+    id: str
+    item: Item
+    class_index: int
+    probability: float
+    annotator: str
+    repeat_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Ask for `n` questions for an annotator whose page already holds those with the ids `holding`."""
+
+    annotator: str
+    n: int = 1
+    holding: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer; its `id` was made by the page, so that one that is sent twice is stored once."""
+
+    id: str
+    question_id: str
+    annotator: str
+    value: Value
+    took_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Undo:
+    """Take back the annotator's latest answer; `id` was made by the page, as for an answer."""
+
+    id: str
+    annotator: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An answer that was not taken back, with what it was about."""
+
+    seq: int
+    id: str
+    question_id: str
+    item_id: str
+    class_index: int
+    probability: float
+    annotator: str
+    value: Value
+    repeat_of: str | None
+    took_ms: int | None
+    answered: float
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """Somebody who answers; `revoked` is the time from which their token is no longer valid."""
+
+    id: str
+    name: str
+    role: Role
+    created: float
+    revoked: float | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model trained on the first `n_answers` answers, and its estimated accuracy with the interval."""
+
+    seq: int
+    at: float
+    n_answers: int
+    method: str
+    estimate: float
+    low: float
+    high: float
+    detail: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a project is: items, those with an answer, those whose class is known; answers in all and by one."""
+
+    items: int
+    answered: int
+    decided: int
+    answers: int
+    own: int
+
+
+class Conflict(ValueError):
+    """An answer that cannot stand beside one that is stored: the page should drop it and go on."""
