@@ -1,7 +1,9 @@
 #!/bin/sh
 # Chromium and PostgreSQL, which the tests of the web apps need: found here, or installed where that is allowed.
-missing=""
-command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null 2>&1 || missing="chromium"
+missing="chromium"
+for name in chromium chromium-browser google-chrome google-chrome-stable; do
+    command -v "$name" >/dev/null 2>&1 && missing=""
+done
 command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
