@@ -33,7 +33,10 @@ ORDER = [
     *("boosting", "tables", "datasets", "planning", "doctor", "demo", "__init__"),
     *(f"experiments.{name}" for name in ("__init__", "jobs", "scale", "plots", "report", "paper", "selection")),
     *(f"experiments.{name}" for name in ("figure1", "figure2", "table3", "figure4", "selection_loss", "sweeps")),
-    *("experiments.reproduce", "cli", "__main__"),
+    "experiments.reproduce",
+    *(f"collect.{name}" for name in ("__init__", "items", "questions", "records", "schema", "database", "writer")),
+    *(f"collect.{name}" for name in ("drawing", "replies", "store")),
+    *("cli", "__main__"),
 ]
 
 
@@ -100,6 +103,7 @@ def test_imports_point_one_way():
         ("matplotlib", {"demo", "experiments.plots"}),
         ("lightgbm", {"boosting"}),
         ("pyarrow", {"tables"}),
+        ("PIL", {"collect.items", "collect.learn"}),
         ("torchvision", set()),
         ("pandas", set()),
         ("pickle", set()),

@@ -54,7 +54,13 @@ class Database:
             self._engine = create_engine(url, connect_args={"timeout": WAIT_SECONDS}, max_overflow=-1)
         else:
             try:
-                self._engine = create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20)
+                self._engine = create_engine(
+                    url,
+                    connect_args={"connect_timeout": int(WAIT_SECONDS)},
+                    pool_pre_ping=True,
+                    pool_size=10,
+                    max_overflow=20,
+                )
             except ImportError:
                 raise ImportError(
                     f"a store on PostgreSQL needs psycopg: pip install 'naysayer[postgres]'; got {self.name}"
@@ -140,9 +146,10 @@ def _begin(connection: Connection) -> None:
         connection.exec_driver_sql(f"SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock({_LOCK})")
 
 
+_LOCKED = (f"another program has held it locked for {WAIT_SECONDS:g} seconds", "close that program and try again")
 _PLAIN = {  # what SQLite and PostgreSQL say; what it means; what to do
-    "database is locked": ("another program has held it locked for 10 seconds", "close that program and try again"),
-    "lock timeout": ("another program has held it locked for 10 seconds", "close that program and try again"),
+    "database is locked": _LOCKED,
+    "lock timeout": _LOCKED,
     "disk is full": ("the disk is full", "free some space and try again"),
     "no space left": ("the disk is full", "free some space and try again"),
     "readonly database": ("the file or its folder is read-only", "let it be written"),
@@ -160,5 +167,6 @@ def _plain(error: Exception, what: str, name: str) -> StoreError:
     for words, (meaning, advice) in _PLAIN.items():
         if words in reason.lower():
             return StoreError(f"cannot {what} {name}: {meaning}; nothing was changed; {advice}")
-    advice = "look whether the database runs, and try again" if isinstance(error, OperationalError) else "report it"
-    return StoreError(f"cannot {what} {name}: {reason[:300]}; nothing was changed; {advice}")
+    if isinstance(error, OperationalError):  # a lost connection may have been lost after the commit
+        return StoreError(f"cannot {what} {name}: {reason[:300]}; look whether it runs and try again: nothing doubles")
+    return StoreError(f"cannot {what} {name}: {reason[:300]}; nothing was changed; report it")

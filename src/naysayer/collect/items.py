@@ -67,6 +67,8 @@ def record_item(record: dict[str, Any], name: str) -> Item:
 def image_item(path: str | os.PathLike[str], name: str) -> Item:
     """Make the item of an image file; one that does not open as an image of the kind its name says is refused."""
     path = Path(path)
+    if path.suffix.lower() not in IMAGE_ENDINGS:
+        raise ValueError(f"an image's name must end in {', '.join(IMAGE_ENDINGS)}; got {path}")
     if path.stat().st_size > _MOST_BYTES:
         raise ValueError(f"{path} must be at most {_MOST_BYTES >> 20} MiB; it has {path.stat().st_size >> 20}")
     content = path.read_bytes()

@@ -79,6 +79,7 @@ class Pool:
         self._pages, self._n_classes, self._probabilities, self._random = pages, n_classes, probabilities, random
         self._free: dict[str, Candidate] = {}
         self._busy: dict[str, Candidate] = {}
+        self._taken: dict[str, Candidate] = {}
 
     def draw(self, annotator: str, held: Collection[str] = ()) -> Draw | None:
         """Draw a question for an annotator who already holds questions about the items `held`; None: there is none.
@@ -88,12 +89,14 @@ class Pool:
         drawn = self._first(self._free, annotator, held)
         while drawn is None and (page := next(self._pages, None)) is not None:
             for candidate in sorted(page, key=lambda each: (each.n_answers, each.item_id)):
-                (self._busy if candidate.busy else self._free).setdefault(candidate.item_id, candidate)
+                (self._busy if candidate.busy else self._free)[candidate.item_id] = candidate
             drawn = self._first(self._free, annotator, held)
-        drawn = drawn or self._first(self._busy, annotator, held)
+        drawn = drawn or self._first(self._busy, annotator, held) or self._first(self._taken, annotator, held)
         if drawn:
-            taken = self._free.pop(drawn.item_id, None) or self._busy.pop(drawn.item_id)
-            self._busy[drawn.item_id] = taken  # now last of the busy ones
+            for place in (self._free, self._busy, self._taken):
+                if drawn.item_id in place:
+                    self._taken[drawn.item_id] = place.pop(drawn.item_id)  # now the last of all
+                    break
         return drawn
 
     def _first(self, candidates: Mapping[str, Candidate], annotator: str, held: Collection[str]) -> Draw | None:

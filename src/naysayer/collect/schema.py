@@ -219,34 +219,35 @@ MIGRATIONS = (_create_record, _create_derived)
 
 
 def version(connection: Connection) -> int:
-    """Give the version of a store, 0 where there is none yet; a database of something else is refused."""
-    found = set(inspect(connection).get_table_names())
-    if "meta" in found:
-        columns = {column["name"] for column in inspect(connection).get_columns("meta")}
-        if columns == {"key", "value"}:
-            text = connection.scalar(select(meta.c.value).where(meta.c.key == "schema_version"))
-            if text is not None and text.isdecimal():
-                return int(text)
-    others = found & set(metadata.tables)
+    """Give the version of a store, 0 where there is none yet.
+
+    A store that a newer naysayer wrote is refused, since its tables may mean something else; so is a database of
+    something else.
+    """
+    name, found = connection.engine.url.database, set(inspect(connection).get_table_names())
+    if "meta" in found and {column["name"] for column in inspect(connection).get_columns("meta")} == set(meta.c.keys()):
+        text = connection.scalar(select(meta.c.value).where(meta.c.key == "schema_version"))
+        if text is not None and text.isdecimal():
+            if int(text) > len(MIGRATIONS):
+                ours = len(MIGRATIONS)
+                raise ValueError(f"{name} must be of version {ours} or older; it is of version {text}; update naysayer")
+            return int(text)
+    # A file is one store; a server's database may have other tables beside ours.
+    others = found if connection.dialect.name == "sqlite" else found & set(metadata.tables)
     if others:
         raise ValueError(
-            f"the database must be naysayer's or have no tables named as naysayer's; it has {sorted(others)[0]!r} "
-            f"and no version of naysayer's; choose another place"
+            f"{name} must be a store of naysayer's or empty; it has a table {min(others)!r} of something else; "
+            f"choose another place"
         )
     return 0
 
 
 def migrate(connection: Connection) -> int:
-    """Bring a store to this version, inside the caller's transaction; give the version that it had.
-
-    A store that a newer naysayer wrote is refused: its tables may mean something else.
-    """
-    before, latest = version(connection), len(MIGRATIONS)
-    if before > latest:
-        raise ValueError(f"the store must be of version {latest} or older; it is of version {before}; update naysayer")
+    """Bring a store to this version, inside the caller's transaction; give the version that it had."""
+    before = version(connection)
     for step in MIGRATIONS[before:]:
         step(connection)
-    if before < latest:
+    if before < len(MIGRATIONS):
         connection.execute(meta.delete().where(meta.c.key == "schema_version"))
-        connection.execute(insert(meta).values(key="schema_version", value=str(latest)))
+        connection.execute(insert(meta).values(key="schema_version", value=str(len(MIGRATIONS))))
     return before

@@ -13,10 +13,12 @@ from concurrent.futures import Future
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Table, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from naysayer.collect import schema
 from naysayer.collect.database import Database, StoreError
@@ -37,7 +39,7 @@ from naysayer.collect.records import (
     Value,
 )
 from naysayer.collect.replies import check_request, is_id, store_answers, take_back
-from naysayer.collect.schema import annotator, answer, item, meta, question, stands, tally, training
+from naysayer.collect.schema import annotator, answer, item, meta, pending, question, stands, tally, training
 from naysayer.collect.writer import GroupWriter
 
 __all__ = [
@@ -310,9 +312,15 @@ class Store:
     # ---- whole tables, for export and import -----------------------------------------------------------------------
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """Give the rows of one of the tables meta, item, annotator, question, answer, training as they are stored."""
+        """Give the rows of one of the tables meta, item, annotator, question, answer, training as they are stored,
+        in the order in which they came."""
         here = _table(table)
-        return map(dict, self._stream(select(here).order_by(*here.primary_key)))
+        order: list[Any] = list(here.primary_key)
+        if here is annotator:
+            order = [annotator.c.created, annotator.c.id]
+        if here is question:  # a repetition after what it repeats, so that they can be loaded in this order
+            order = [question.c.repeat_of.is_not(None), question.c.asked, question.c.id]
+        return map(dict, self._stream(select(here).order_by(*order)))
 
     def load(self, table: str, rows: Iterable[Mapping[str, Any]]) -> int:
         """Add rows as `rows` gives them, but for those that are there already; give the number added.
@@ -362,6 +370,8 @@ def _open(database: Database, project: Project | None) -> Project:
         raise IsADirectoryError(f"a store must be a file; {path} is a folder")
     if path and project is None and not path.exists():
         raise FileNotFoundError(f"no store at {path}; begin one: naysayer ask ITEMS --classes cat,dog")
+    if path and path.is_file() and _is_something_else(path):
+        raise StoreError(f"cannot read {path}: it is not a SQLite database; nothing was changed; choose another file")
     with database.reading() as connection:
         before = schema.version(connection)
         stored = _stored_project(connection) if before else None
@@ -384,6 +394,12 @@ def _open(database: Database, project: Project | None) -> Project:
             f"got {', '.join(project.classes)}; begin a new store for others"
         )
     return stored
+
+
+def _is_something_else(path: Path) -> bool:
+    """Tell whether a file is not SQLite's; SQLite itself takes one of a few bytes for empty, and writes over it."""
+    with path.open("rb") as file:
+        return file.read(16) not in (b"", b"SQLite format 3\0")
 
 
 def _stored_project(connection: Connection) -> Project | None:
@@ -441,38 +457,47 @@ def _attempt(connection: Connection, change: Callable[[Connection], Any]) -> Any
     try:
         with connection.begin_nested():
             return change(connection)
+    except IntegrityError as error:
+        reason = " ".join(str(error.orig).split())[:200]
+        return ValueError(f"a row must fit those it refers to; one does not ({reason}); load those first")
     except (KeyError, ValueError) as error:
         return error
 
 
 def _register(items: dict[str, Item], connection: Connection) -> int:
     """Add items that are not there yet."""
-    here = dict(connection.execute(select(item.c.id, item.c.path).where(item.c.id.in_(items))).all())
-    for id, path in here.items():
-        if items[id].path != path and items[id].path is not None:
+    here = connection.execute(select(item.c.id, item.c.path).where(item.c.id.in_(items))).all()
+    for id, path in here:
+        if items[id].path not in (path, None):
             connection.execute(update(item).where(item.c.id == id).values(path=items[id].path, name=items[id].name))
-    now = time.time()
-    new = [asdict(each) | {"added": now} for each in items.values() if each.id not in here]
-    for row in new:
-        row["content"] = json.dumps(row["content"]) if row["content"] is not None else None
+    new = []
+    for each in items.values():
+        content = json.dumps(each.content) if each.content is not None else None
+        new.append(asdict(each) | {"content": content, "added": time.time()})
     return _load(item, new, connection)
 
 
 def _load(table: Table, rows: Sequence[Mapping[str, Any]], connection: Connection) -> int:
     """Add rows that are not there yet, and count again what they change."""
-    counter = table.autoincrement_column
-    key = "id" if "id" in table.c else "key" if "key" in table.c else "at"
-    values = [{name: value for name, value in row.items() if counter is None or name != counter.name} for row in rows]
-    here = set(connection.scalars(select(table.c[key]).where(table.c[key].in_([row[key] for row in values]))))
-    new = list({row[key]: row for row in values if row[key] not in here}.values())
+    counted = table.autoincrement_column
+    columns = {column.name for column in table.c if column is not counted}
+    values = [{name: row[name] for name in row if counted is None or name != counted.name} for row in rows]
+    for row in values:
+        if set(row) != columns:
+            odd = min(columns ^ set(row))
+            raise ValueError(
+                f"a row of {table.name} must have the columns {', '.join(sorted(columns))}; look at {odd!r}"
+            )
+    key = next(table.c[name] for name in ("id", "key", "at") if name in table.c)
+    here = set(connection.scalars(select(key).where(key.in_([row[key.name] for row in values]))))
+    new = list({row[key.name]: row for row in reversed(values) if row[key.name] not in here}.values())[::-1]
     if not new:
         return 0
     connection.execute(insert(table), new)
     if table is item:
         schema.add_tallies(connection, [row["id"] for row in new])
     if table is answer:
-        ids = [row["question_id"] for row in new]
-        schema.count_items(
-            connection, set(connection.scalars(select(question.c.item_id).where(question.c.id.in_(ids))))
-        )
+        about = question.c.id.in_([row["question_id"] for row in new])
+        connection.execute(delete(pending).where(pending.c.question_id.in_(select(question.c.id).where(about))))
+        schema.count_items(connection, set(connection.scalars(select(question.c.item_id).where(about))))
     return len(new)
