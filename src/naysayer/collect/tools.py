@@ -1,0 +1,198 @@
+"""Answers that were given in other tools: Prodigy's binary annotations and Label Studio's choices, as rows of a store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from naysayer.collect.items import IMAGE_ENDINGS, Item, image_item, record_item, text_item
+from naysayer.collect.questions import class_probabilities
+from naysayer.collect.store import Store
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+class Builder:
+    """Makes rows of answers that were given elsewhere; their ids follow from their content."""
+
+    def __init__(self, path: Path, store: Store, rows: Rows | None = None) -> None:
+        self.path, self.store = path, store
+        self.rows = rows or {table: [] for table in ("project", "item", "annotator", "question", "answer", "training")}
+        self.images: dict[str, Item] = {}
+        for item in store.items():
+            if item.path is not None:
+                self.images |= {Path(item.path).name: item, item.name: item}
+        self.images |= {item.path: item for item in store.items() if item.path is not None}
+        self.items = {row["id"] for row in self.rows["item"]}
+        self.people: dict[str, str] = {}
+        self.first: dict[tuple[str, int], tuple[str, float]] = {}  # the first question about an item and a class
+        self.ruled_out: defaultdict[str, set[int]] = defaultdict(set)
+        self.seen: Counter[str] = Counter()
+        self.added = datetime.now(timezone.utc).timestamp()
+
+    def item(self, data: Mapping[str, Any], where: str) -> str:
+        """Give the id of what an answer is about, adding it if need be."""
+        image, text = data.get("image"), data.get("text")
+        if isinstance(image, str):
+            item = self._image(image, where)
+        elif isinstance(text, str) and text.strip():
+            item = text_item(text, f"{self.path.name} {where}")
+        elif image is None and text is None and data and all(not isinstance(v, (dict, list)) for v in data.values()):
+            item = record_item(dict(data), f"{self.path.name} {where}")
+        else:
+            raise ValueError(f"{self.path} must have a text, an image or plain fields to ask about; {where} has none")
+        if item.id not in self.items:
+            self.items.add(item.id)
+            content = None if item.content is None else json.dumps(item.content)
+            row = {"position": 0, "id": item.id, "kind": item.kind, "name": item.name, "path": item.path}
+            self.rows["item"].append(row | {"content": content, "added": self.added})
+        return item.id
+
+    def _image(self, image: str, where: str) -> Item:
+        for name in (image, Path(image).name):
+            if name in self.images:
+                return self.images[name]
+        file = Path(image)
+        if file.suffix.lower() not in IMAGE_ENDINGS or not file.is_file():
+            raise ValueError(
+                f"{self.path} must name images that are registered or files here; {where} has {image[:80]!r}; "
+                f"register them first: naysayer ask FOLDER"
+            )
+        return self.images.setdefault(image, image_item(file, file.name))
+
+    def person(self, name: str) -> str:
+        """Give the id of an annotator."""
+        if name not in self.people:
+            id = _digest("annotator", name)
+            self.people[name] = id
+            values = {"id": id, "name": name, "role": "annotator", "created": self.added, "revoked": None}
+            self.rows["annotator"].append(values)
+        return self.people[name]
+
+    def class_index(self, name: str, where: str) -> int:
+        """Find a class."""
+        classes = self.store.project.classes
+        if name not in classes:
+            raise ValueError(f"{self.path} must name the classes {', '.join(classes)}; {where} has {name!r}")
+        return classes.index(name)
+
+    def answer(
+        self, item: str, c: int, yes: bool, who: str, *, drawn: bool, key: str, at: float | None, took_ms: int | None
+    ) -> None:
+        """Add an answer and its question; `drawn`: the class was drawn as the project draws them, not volunteered."""
+        self.seen[key] += 1
+        id = _digest("answer", key, str(self.seen[key]))
+        question, open_chance = _digest("question", id), 0.0
+        if drawn and (item, c) not in self.first:
+            project = self.store.project
+            open_chance = class_probabilities(project.n_classes, self.ruled_out[item], project.probabilities)[c]
+        if not yes:
+            self.ruled_out[item].add(c)
+        first, chance = self.first.setdefault((item, c), (question, open_chance))
+        when = self.added if at is None else at
+        self.rows["question"].append(
+            {"id": question, "item_id": item, "class_index": c, "probability": chance, "annotator": who}
+            | {"repeat_of": None if first == question else first, "asked": when}
+        )
+        self.rows["answer"].append(
+            {"seq": 0, "id": id, "question_id": question, "annotator": who, "value": "yes" if yes else "no"}
+            | {"took_ms": took_ms, "answered": when, "undoes": None}
+        )
+
+
+def _digest(*parts: str) -> str:
+    """Make an id that is the same for the same content."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def read_prodigy(path: Path, lines: list[tuple[int, dict[str, Any]]], store: Store) -> Rows:
+    """Take over Prodigy's binary annotations."""
+    builder = Builder(path, store)
+    for number, row in lines:
+        where = f"line {number}"
+        answer, label = row.get("answer"), row.get("label")
+        if answer not in ("accept", "reject", "ignore"):
+            raise ValueError(f"{path} must say accept, reject or ignore as 'answer'; {where} has {answer!r}")
+        if answer == "ignore":
+            continue
+        if not isinstance(label, str):
+            raise ValueError(f"{path} must name one class as 'label'; {where} has {label!r}")
+        item = builder.item({key: value for key, value in row.items() if key in ("image", "text")}, where)
+        who = builder.person(str(row.get("_annotator_id") or row.get("_session_id") or "Prodigy"))
+        at = row.get("_timestamp")
+        builder.answer(
+            item,
+            builder.class_index(label, where),
+            answer == "accept",
+            who,
+            drawn=True,
+            key=json.dumps([item, row.get("_input_hash"), label, answer, who, at], sort_keys=True),
+            at=float(at) if isinstance(at, (int, float)) else None,
+            took_ms=None,
+        )
+    return builder.rows
+
+
+def new_choices(annotation: Any, known: set[str]) -> list[dict[str, Any]]:
+    """Give the choices of an annotation that are not answers exported from here."""
+    if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
+        return []
+    found = [result for result in annotation.get("result") or [] if isinstance(result, dict)]
+    return [result for result in found if result.get("type") == "choices" and result.get("id") not in known]
+
+
+def read_label_studio(
+    path: Path, tasks: list[tuple[int, dict[str, Any]]], known: set[str], rows: Rows, store: Store
+) -> Rows:
+    """Take over choices made in Label Studio."""
+    builder = Builder(path, store, rows)
+    for number, task in tasks:
+        where = f"task {number}"
+        meta = task.get("meta")
+        ours = meta.get("naysayer") if isinstance(meta, dict) else None
+        item = ours["item"]["id"] if ours else builder.item(task["data"], where)
+        for annotation in task["annotations"]:
+            by = annotation.get("completed_by") if isinstance(annotation, dict) else None
+            by = by.get("email") or by.get("id") if isinstance(by, dict) else by
+            for result in new_choices(annotation, known):
+                value = result.get("value")
+                choices = value.get("choices") if isinstance(value, dict) else None
+                if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
+                    raise ValueError(f"{path} must have a list of choices in each result; {where} has {choices!r}")
+                for choice in choices:
+                    yes, name = _read_choice(choice, store.project.classes)
+                    builder.answer(
+                        item,
+                        builder.class_index(name, where),
+                        yes,
+                        builder.person(f"Label Studio {by}" if by is not None else "Label Studio"),
+                        drawn=False,
+                        key=json.dumps([item, annotation.get("id"), by, choice, annotation.get("created_at")]),
+                        at=_time(annotation.get("created_at")),
+                        took_ms=round(1000 * t) if isinstance(t := annotation.get("lead_time"), (int, float)) else None,
+                    )
+    return builder.rows
+
+
+def _read_choice(choice: str, classes: tuple[str, ...]) -> tuple[bool, str]:
+    """Read "cat" and "is cat" as yes, "not cat" and "!cat" as no; a class that is named so comes first."""
+    text = choice.strip()
+    if text in classes:
+        return True, text
+    for mark, yes in (("is ", True), ("not ", False), ("!", False)):
+        if text.startswith(mark):
+            return yes, text.removeprefix(mark).strip()
+    return True, text
+
+
+def _time(text: Any) -> float | None:
+    """Read a time; one that cannot be read is none."""
+    try:
+        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
