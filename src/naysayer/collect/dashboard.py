@@ -1,0 +1,159 @@
+"""What the owner's dashboard shows: who said how much, whether it is as it should be, and what it tells so far."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from scipy.stats import binomtest
+
+from naysayer.collect.answers import examine, from_standing, how_many_more
+from naysayer.collect.records import Standing
+from naysayer.collect.store import Store
+from naysayer.planning import margin_reached
+
+if TYPE_CHECKING:
+    from naysayer.collect.learn import Trainer
+
+STEPS = (60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)  # seconds that one bar may stand for
+MOST_BARS = 60
+MARGINS = (0.15, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.025, 0.02, 0.015, 0.01)
+USUAL_ACCURACY = 0.9  # where no model has been trained yet
+VALUES = ("yes", "no", "skip")
+REST = 20  # counting may take one part in so many of the server's time
+
+
+class Figures:
+    """The dashboard's figures, counted again only when something changed, and not so often that answers would wait."""
+
+    def __init__(
+        self, store: Store, trainer: Trainer | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store, self._trainer, self._clock = store, trainer, clock
+        self._lock = threading.Lock()
+        self._seen: Any = None
+        self._again = -math.inf
+        self._made: dict[str, Any] = {}
+
+    def __call__(self) -> dict[str, Any]:
+        """Give all figures, as what JSON can hold."""
+        store, project = self._store, self._store.project
+        progress, trainings = store.progress(), store.trainings()
+        with self._lock:
+            seen, now = (progress, store.annotators(), len(trainings)), self._clock()
+            if seen != self._seen and now >= self._again:
+                given = list(store.standing())
+                accuracy = trainings[-1].estimate if trainings else USUAL_ACCURACY
+                self._made = self._count(given) | self._judge(given, accuracy)
+                self._seen, self._again = seen, self._clock() + REST * (self._clock() - now)
+            return {
+                "name": project.name,
+                "classes": list(project.classes),
+                "progress": asdict(progress),
+                "trains": self._trainer is not None,
+                "training_error": self._trainer and self._trainer.error,
+                "trainings": [
+                    {name: getattr(one, name) for name in ("at", "n_answers", "method", "estimate", "low", "high")}
+                    for one in trainings
+                ],
+                **self._made,
+            }
+
+    def _count(self, given: Sequence[Standing]) -> dict[str, Any]:
+        """Who said what, when."""
+        by_person: dict[str, list[Standing]] = defaultdict(list)
+        by_class: dict[int, Counter[str]] = defaultdict(Counter)
+        for one in given:
+            by_person[one.annotator].append(one)
+            by_class[one.class_index][one.value] += 1
+        people = []
+        for person in self._store.annotators():
+            mine = by_person[person.id]
+            took = [one.took_ms / 1000 for one in mine if one.took_ms is not None]
+            people.append(
+                {"id": person.id, "name": person.name, "role": person.role, "ended": person.revoked is not None}
+                | {"answers": len(mine), "seconds": median(took) if took else None}
+                | {value: sum(one.value == value for one in mine) for value in VALUES}
+            )
+        classes = [
+            {"name": name} | {value: by_class[k][value] for value in VALUES}
+            for k, name in enumerate(self._store.project.classes)
+        ]
+        return {"over_time": over_time([one.answered for one in given]), "people": people, "per_class": classes}
+
+    def _judge(self, given: Sequence[Standing], accuracy: float) -> dict[str, Any]:
+        """What the answers tell: errors, shares of the classes, whether questions and answers are as they should be."""
+        project = self._store.project
+        answers = from_standing(given, project.classes, project.probabilities)
+        if not (answers.value >= 0).any():
+            return {"report": None, "errors": {}, "margins": None}
+        report = examine(answers)
+        errors = report.errors
+        own = {
+            name: {"interval": list(interval), "pairs": pairs}
+            for name, interval, pairs in zip(answers.annotators, errors.by_annotator, errors.pairs_of, strict=True)
+        }
+        kept = ("n_answers", "priors", "yes", "yes_expected", "yes_p_value", "asked_p_value", "findings")
+        told = report.to_dict()
+        overall = {"interval": list(errors.overall), "pairs": errors.n_pairs, "differ": errors.n_disagreements}
+        first_asked = asked(given, answers.weights.tolist())
+        return {
+            "report": {name: told[name] for name in kept} | {"errors": overall, "asked": first_asked},
+            "errors": own,
+            "margins": margins(report.n_answers, len(project.classes), accuracy, errors.overall.estimate),
+        }
+
+
+def asked(given: Sequence[Standing], expected: Sequence[float]) -> list[dict[str, float]]:
+    """How often the first question about an item was about each class, with a 95% interval, beside what was meant."""
+    first: dict[str, int] = {}
+    for one in given:
+        if one.repeat_of is None:
+            first.setdefault(one.item_id, one.class_index)
+    counts, n = Counter(first.values()), len(first)
+    found = []
+    for k, share in enumerate(expected):
+        bounds = binomtest(counts[k], n).proportion_ci(method="wilson")
+        shown = (counts[k] / n, bounds.low, bounds.high, share)
+        found.append(dict(zip(("estimate", "low", "high", "expected"), map(float, shown), strict=True)))
+    return found
+
+
+def margins(n_answers: int, n_classes: int, accuracy: float, error_rate: float) -> dict[str, Any]:
+    """Within which margin an accuracy can be told now, and how many answers in all would tell it within others."""
+    accuracy, error_rate = round(min(1.0, max(1 / n_classes, accuracy)), 3), round(min(error_rate, 0.4), 3)
+    worth = max(1, round(n_answers * (1 - 2 * error_rate) ** 2))
+    now = margin_reached(n_classes, worth, accuracy, "yes_no")
+    return {"now": now, "answers": n_answers, "points": _needed(n_classes, accuracy, error_rate)}
+
+
+@lru_cache(maxsize=32)
+def _needed(n_classes: int, accuracy: float, error_rate: float) -> list[dict[str, float]]:
+    return [
+        {"margin": margin, "n": how_many_more(0, n_classes, margin, accuracy=accuracy, error_rate=error_rate)}
+        for margin in MARGINS
+    ]
+
+
+def over_time(times: Sequence[float]) -> dict[str, Any] | None:
+    """Counts of equal steps of time, the finest of which there are not too many.
+
+    Examples
+    --------
+    >>> over_time([120.0, 130.0, 250.0])
+    {'start': 120.0, 'step': 60, 'counts': [2, 0, 1]}
+    """
+    if not times:
+        return None
+    first, last = min(times), max(times)
+    step = next((step for step in STEPS if (last - first) / step < MOST_BARS - 1), STEPS[-1])
+    start = first // step * step
+    counts = Counter(int((time - start) // step) for time in times)
+    return {"start": start, "step": step, "counts": [counts[i] for i in range(max(counts) + 1)]}

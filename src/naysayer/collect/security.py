@@ -1,0 +1,445 @@
+"""What every request must pass before an app sees it, and what every response carries.
+
+On this machine's own address nobody needs a token. On any other, a link from the owner carries one behind its `#`,
+where neither servers on the way nor link previews see it; the page hands it over once and gets a cookie for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import json
+import logging
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+LIMIT_BYTES = 64 * 1024
+LIMIT_SECONDS = 10.0
+COOKIE_SECONDS = 90 * 24 * 3600
+HEADER = "x-naysayer"  # a page elsewhere cannot set it without asking us first, and we never answer such a question
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "x-frame-options": "DENY",
+}
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+
+log = logging.getLogger(__name__)
+templates = Environment(loader=PackageLoader("naysayer.collect"), autoescape=True, undefined=StrictUndefined)
+
+
+class Refused(Exception):
+    """A request that is answered with this status and this one line."""
+
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers or {}
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where an app is reached, and so whom it may trust.
+
+    `public` is its address behind a proxy, such as https://labels.example.org; with one, tokens are needed even though
+    the proxy speaks to us from this machine.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    public: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.public is not None:
+            parts = urlsplit(self.public)
+            if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
+                raise ValueError(f"the public address must be like https://labels.example.org; got {self.public!r}")
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it, so that no token is needed."""
+        return self.public is None and is_loopback(self.host)
+
+    @property
+    def origin(self) -> str:
+        """The address that people open."""
+        if self.public is not None:
+            return self.public.rstrip("/")
+        host = reachable(self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def hosts(self) -> frozenset[str] | None:
+        """What a request's Host may be; None where a token guards better than a name."""
+        if self.public is not None:
+            return frozenset({urlsplit(self.public).netloc.lower()})
+        if not self.local:
+            return None
+        names = {f"[{name}]" if ":" in name else name for name in (*LOOPBACK_NAMES, self.host.lower())}
+        return frozenset({f"{name}:{self.port}" for name in names} | (names if self.port == 80 else set()))
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name; browsers do not keep ports apart, so that ours does."""
+        return "__Host-naysayer" if self.origin.startswith("https:") else f"naysayer-{self.port}"
+
+    def set_cookie(self, token: str) -> str:
+        """The header that hands a token to the browser: out of reach of scripts and of other sites."""
+        secure = "; Secure" if self.origin.startswith("https:") else ""
+        return f"{self.cookie}={token}; Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Strict{secure}"
+
+    def invitation(self, token: str) -> str:
+        """The link that lets someone in."""
+        return f"{self.origin}/join#{token}"
+
+
+class Buckets:
+    """Rate limits: each key may do `burst` things at once, and `rate` a second in the long run."""
+
+    def __init__(self, rate: float, burst: float, size: int = 10_000) -> None:
+        self.rate, self.burst, self.size = rate, burst, size
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, key: str, now: float) -> float:
+        """Take one; 0 where that was allowed, else the seconds after which it will be."""
+        left, since = self._left.pop(key, (self.burst, now))
+        left = min(self.burst, left + (now - since) * self.rate)
+        allowed = left >= 1
+        self._left[key] = (left - 1 if allowed else left, now)
+        if len(self._left) > self.size:  # the longest unseen is the fullest, and forgetting it costs the least
+            self._left.popitem(last=False)
+        return 0.0 if allowed else (1 - left) / self.rate
+
+
+class Guard:
+    """The outermost layer of an app: checks every request, reads its body within limits, finds out who it is.
+
+    Whoever a token (cookie, or `Authorization: Bearer`) belongs to stands in `request.state.person`; on a local site
+    it is `person`; else None. Every refusal has the one shape {"error": "..."}.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        site: Site,
+        identify: Callable[[str], Any],
+        person: Any = None,
+        *,
+        known: Buckets | None = None,
+        unknown: Buckets | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.app, self.site, self.identify, self.person, self.clock = app, site, identify, person, clock
+        self.known = known or Buckets(rate=50, burst=300)
+        self.unknown = unknown or Buckets(rate=5, burst=100)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = _with_ours(message.get("headers", ()))
+            await send(message)
+
+        try:
+            await self._handle(scope, receive, answer)
+        except Refused as refused:
+            await refuse(answer, refused)
+        except Exception:
+            log.exception("a request failed")
+            if not started:
+                await refuse(answer, Refused(500, "something went wrong on the server; its log says what"))
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _headers(scope)
+        check_host(headers, self.site)
+        person = await self._who(headers)
+        key = f"person {person.id}" if person is not None and not self.site.local else _address(scope)
+        wait = (self.unknown if person is None else self.known).wait(key, self.clock())
+        if wait:
+            raise Refused(429, "too many requests; wait a little", {"retry-after": str(max(1, round(wait)))})
+        check_origin(scope["method"], headers, self.site)
+        body = await read_body(headers, receive)
+        scope.setdefault("state", {})["person"] = person
+        read = False
+
+        async def replay() -> Message:
+            nonlocal read
+            if read:
+                return await receive()
+            read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.app(scope, replay, send)
+
+    async def _who(self, headers: dict[str, str]) -> Any:
+        if self.site.local:
+            return self.person
+        token = token_of(headers, self.site.cookie)
+        return None if token is None else await asyncio.to_thread(self.identify, token)
+
+
+def check_host(headers: dict[str, str], site: Site) -> None:
+    """A name that others made point to this machine (DNS rebinding) must not reach what needs no token."""
+    host = headers.get("host", "").lower()
+    if not host or (site.hosts is not None and host not in site.hosts):
+        raise Refused(421, f"this server answers to {site.origin} only")
+    if site.local and any(name in headers for name in FORWARDED):
+        raise Refused(421, "behind a proxy this server needs its public address: start it with --public")
+
+
+def check_origin(method: str, headers: dict[str, str], site: Site) -> None:
+    """Other sites may link to a page; they may neither read nor send anything."""
+    fetched = headers.get("sec-fetch-site", "none")
+    navigated = headers.get("sec-fetch-mode") == "navigate" and method in SAFE_METHODS
+    if fetched not in ("none", "same-origin") and not navigated:
+        raise Refused(403, "requests from other sites are not answered")
+    if method in SAFE_METHODS:
+        return
+    origin = headers.get("origin")
+    if origin is not None:
+        ours = urlsplit(origin).netloc.lower() == headers["host"].lower()
+        if not ours or (site.public is not None and origin.lower() != site.origin.lower()):
+            raise Refused(403, "requests from other sites are not answered")
+    if headers.get(HEADER) != "1":
+        raise Refused(403, "a request that changes something must carry the header X-Naysayer: 1")
+    if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+        raise Refused(415, "the body must be JSON, and Content-Type must be application/json")
+
+
+async def read_body(headers: dict[str, str], receive: Receive) -> bytes:
+    """The whole body, given up on as soon as it is too large or takes too long."""
+    too_large = Refused(413, f"the body must have at most {LIMIT_BYTES} bytes", {"connection": "close"})
+    if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > LIMIT_BYTES:
+        raise too_large
+    body = b""
+
+    async def read() -> None:
+        nonlocal body
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(400, "the request ended before its body did")
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > LIMIT_BYTES:
+                raise too_large
+
+    try:
+        await asyncio.wait_for(read(), LIMIT_SECONDS)
+    except asyncio.TimeoutError:
+        message = f"the body must come within {LIMIT_SECONDS:g} seconds"
+        raise Refused(408, message, {"connection": "close"}) from None
+    return body
+
+
+def token_of(headers: dict[str, str], cookie: str) -> str | None:
+    """The token that a request carries, by header or by cookie."""
+    kind, _, value = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and value.strip():
+        return value.strip()
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(cookie)
+    except CookieError:
+        return None
+    return morsel.value if morsel is not None and morsel.value else None
+
+
+async def refuse(send: Send, refused: Refused) -> None:
+    """Send a refusal, in the one shape that all have."""
+    body = json.dumps({"error": refused.message}).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **refused.headers}
+    encoded = [(name.encode("latin1"), value.encode("latin1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refused.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own, that no other reaches."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def reachable(host: str) -> str:
+    """An address at which others find this machine, where it listens on all of them."""
+    if host not in ("0.0.0.0", "::", ""):
+        return host.strip("[]")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: only asks which of our addresses would be used
+            return str(probe.getsockname()[0])
+        except OSError:
+            return socket.gethostname()
+
+
+# ---- what the apps share: their files, the page that a link opens, one shape for every error ----------------------
+
+
+class Problem(BaseModel):
+    """What went wrong, in one line."""
+
+    error: str
+
+
+class Token(BaseModel):
+    """What stands behind the # of a link."""
+
+    token: str = Field(min_length=1, max_length=200)
+
+
+class Joined(BaseModel):
+    """Where the link leads."""
+
+    to: str
+
+
+def page(template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
+    """A template as a response; every value is escaped."""
+    return HTMLResponse(templates.get_template(template).render(**values), status)
+
+
+def add_shared_parts(
+    app: FastAPI, site: Site, identify: Callable[[str], Any], to: Callable[[Any], str] = lambda _: "/"
+) -> None:
+    """Give an app /static, /join and /api/join, and errors as {"error": "..."} (to browsers, as a page).
+
+    `to` says where a person who has joined goes on.
+    """
+    static = _static_files()
+
+    @app.get("/static/{name}", include_in_schema=False)
+    def static_file(name: str, request: Request) -> Response:
+        if name not in static:
+            raise HTTPException(404, "there is no such file")
+        body, kind, tag = static[name]
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(body, media_type=kind, headers=headers)
+
+    @app.get("/join", include_in_schema=False)
+    def join_page() -> Response:
+        return page("ask_join.html")
+
+    @app.post("/api/join", response_model=Joined, responses={"4XX": {"model": Problem}}, tags=["people"])
+    def join(body: Token) -> Response:
+        """Hand over a link's token; the answer sets the cookie for it."""
+        person = identify(body.token)
+        if person is None:
+            raise HTTPException(401, "this link does not work; it may have been ended")
+        return JSONResponse({"to": to(person)}, headers={"set-cookie": site.set_cookie(body.token)})
+
+    def respond(request: Request, status: int, message: str, headers: Any = None) -> Response:
+        if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
+            title = {401: "Please open your link", 403: "This page is for the owner", 404: "Nothing here"}.get(status)
+            text = message[:1].upper() + message[1:] + "."
+            return page("base_message.html", status, title=title or HTTPStatus(status).phrase, message=text)
+        return JSONResponse({"error": message}, status, headers)
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        plain = error.detail == HTTPStatus(error.status_code).phrase
+        message = {404: "there is nothing at this address", 405: "this address does not take this method"}.get(
+            error.status_code, error.detail.lower()
+        )
+        return respond(request, error.status_code, message if plain else error.detail, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
+        return respond(request, 422, f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}")
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> Response:
+        return respond(request, 500, "something went wrong on the server; its log says what")
+
+
+def same(one: str, other: str) -> bool:
+    """Compare secrets in a time that does not tell how much of them agrees."""
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _static_files() -> dict[str, tuple[bytes, str, str]]:
+    """All static files in memory, so that no path from a client reaches the file system."""
+    found = {}
+    for file in files("naysayer.collect").joinpath("static").iterdir():
+        kind = TYPES.get(file.name.rpartition(".")[2])
+        if kind is not None:
+            body = file.read_bytes()
+            found[file.name] = (body, kind, f'"{hashlib.sha256(body).hexdigest()[:16]}"')
+    return found
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """The headers by lower-case name; of those that we decide on, each must come once."""
+    found: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name = raw.decode("latin1").lower()
+        if name in found and name in ("host", "origin", "content-length", HEADER, "authorization"):
+            raise Refused(400, f"the header {name} must come once")
+        found[name] = f"{found[name]}; {value.decode('latin1')}" if name in found else value.decode("latin1")
+    return found
+
+
+def _address(scope: Scope) -> str:
+    """The client's address; of IPv6 the part that one household or firm shares."""
+    text = (scope.get("client") or ("unknown", 0))[0]
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return str(text)
+    return str(ipaddress.ip_network((address, 64), strict=False)) if address.version == 6 else str(address)
+
+
+def _with_ours(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """A response's headers and ours, where it has none of the name; nothing is kept by caches unless it says so."""
+    given = [(name, value) for name, value in headers if name.lower() != b"server"]
+    names = {name.lower() for name, _ in given}
+    ours = {"cache-control": "no-store", **HEADERS}
+    return given + [(k.encode(), v.encode()) for k, v in ours.items() if k.encode() not in names]

@@ -1,0 +1,282 @@
+// The owner's dashboard: what /api/dashboard says, as pictures. Names are set as text, never as HTML.
+
+import { call } from "/static/call.js";
+import { marginCurve, percent, ribbon, stacks, timeBars, whiskers, whole } from "/static/charts.js";
+
+const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((found) => [found.id, found]));
+let known = null;
+let wanted = 0.02; // the margin that the owner asks about
+
+function element(name, className = "", ...children) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.append(...children);
+  return made;
+}
+
+// ---- the frame of a figure ------------------------------------------------------------------------------------------
+
+const figures = new Map();
+
+// One figure: a title, a sentence, a picture drawn to the width there is, and the numbers behind it.
+function figure(key, title, { wide = false } = {}) {
+  if (!figures.has(key)) {
+    const made = element("figure", wide ? "figure panel wide" : "figure panel");
+    const sentence = element("p");
+    const controls = element("div");
+    const plot = element("div", "plot");
+    const numbers = element("details", "", element("summary", "", "Numbers"), element("div", "scroll"));
+    made.append(element("figcaption", "", element("h2", "", title), sentence), controls, plot, numbers);
+    page.figures.append(made);
+    const frame = { sentence, controls, plot, numbers, draw: null };
+    new ResizeObserver(() => frame.draw?.(plot.clientWidth)).observe(plot);
+    figures.set(key, frame);
+  }
+  return figures.get(key);
+}
+
+function fill(frame, { said, legend = null, draw, empty = null, heads, rows }) {
+  frame.sentence.replaceChildren(...[said].flat());
+  if (legend) {
+    const list = element("ul", "legend");
+    for (const [colour, words] of legend) list.append(element("li", "", element("i", colour), words));
+    frame.controls.replaceChildren(list);
+  }
+  frame.draw = (width) => width && frame.plot.replaceChildren(empty ? element("p", "empty", empty) : draw(width));
+  frame.draw(frame.plot.clientWidth);
+  frame.numbers.hidden = !rows?.length;
+  if (!rows?.length) return;
+  const table = element("table", "", element("thead", "", line("th", heads)), element("tbody", "", ...rows.map((row) => line("td", row))));
+  frame.numbers.lastChild.replaceChildren(table);
+}
+
+function line(cell, values) {
+  return element("tr", "", ...values.map((value) => element(cell, "", String(value))));
+}
+
+function bold(words) {
+  return element("b", "", words);
+}
+
+// ---- the figures ------------------------------------------------------------------------------------------------------
+
+const ANSWERS = [["c-yes", "Yes"], ["c-no", "No"], ["c-skip", "Can’t tell"]];
+
+function tiles({ progress, people, per_class }) {
+  const yes = per_class.reduce((sum, one) => sum + one.yes, 0);
+  const said = per_class.reduce((sum, one) => sum + one.yes + one.no, 0);
+  const shown = [
+    [whole(progress.answers), progress.answers === 1 ? "answer" : "answers"],
+    [whole(progress.answered), `of ${whole(progress.items)} items answered`],
+    [whole(progress.decided), "items decided"],
+    [said ? percent(yes / said) : "–", "of answers are yes"],
+    [whole(people.filter((one) => one.answers).length), "people answered"],
+  ];
+  page.tiles.replaceChildren(...shown.map(([number, words]) => element("div", "tile", element("b", "", number), element("span", "", words))));
+}
+
+function time({ over_time }) {
+  const frame = figure("time", "Answers over time", { wide: true });
+  const units = { 60: "one minute", 300: "5 minutes", 900: "15 minutes", 3600: "one hour", 14400: "4 hours", 86400: "one day", 604800: "one week" };
+  fill(frame, {
+    said: over_time ? `Each bar is ${units[over_time.step]}.` : "Nothing has come in yet.",
+    empty: over_time ? null : "The first answers will appear here.",
+    draw: (width) => timeBars(width, over_time),
+  });
+}
+
+function annotators({ people }) {
+  const shown = people.filter((one) => one.answers);
+  const seconds = shown.filter((one) => one.seconds !== null).map((one) => one.seconds);
+  const [least, most] = [Math.min(...seconds).toFixed(1), Math.max(...seconds).toFixed(1)];
+  fill(figure("people", "Who answered"), {
+    said: seconds.length ? `A typical answer takes ${least === most ? least : `${least} to ${most}`} seconds.` : "Answers by person.",
+    legend: shown.length ? ANSWERS : null,
+    empty: shown.length ? null : "Nobody has answered yet.",
+    draw: (width) => stacks(width, shown.map((one) => ({ name: one.name, parts: one })), { label: "Answers by person" }),
+    heads: ["person", "answers", "yes", "no", "can’t tell", "seconds"],
+    rows: shown.map((one) => [one.name, whole(one.answers), one.yes, one.no, one.skip, one.seconds?.toFixed(1) ?? "–"]),
+  });
+}
+
+function classes({ per_class, progress }) {
+  fill(figure("classes", "What was asked"), {
+    said: "Answers by the class that was asked about.",
+    legend: progress.answers ? ANSWERS : null,
+    empty: progress.answers ? null : "Nothing has been answered yet.",
+    draw: (width) => stacks(width, per_class.map((one) => ({ name: one.name, parts: one })), { label: "Answers by class" }),
+    heads: ["class", "yes", "no", "can’t tell"],
+    rows: per_class.map((one) => [one.name, one.yes, one.no, one.skip]),
+  });
+}
+
+function accuracy({ trainings, trains, training_error, classes: names }) {
+  if (!trains && !trainings.length) return;
+  const last = trainings[trainings.length - 1];
+  fill(figure("accuracy", "Estimated accuracy", { wide: true }), {
+    said: last ? ["Trained on what has come in, the model is right on ", bold(`${percent(last.estimate, 1)} (${percent(last.low, 1)} to ${percent(last.high, 1)})`), " of the items, as the answers alone tell."] : "A model is trained in the background as answers come in.",
+    empty: last ? null : training_error ?? "The first training begins when 50 answers are there.",
+    draw: (width) => ribbon(width, trainings.map((one) => ({ x: one.n_answers, y: one.estimate, low: one.low, high: one.high })), { chance: 1 / names.length, xLabel: "answers" }),
+    heads: ["answers", "method", "estimate", "from", "to", "when"],
+    rows: trainings.map((one) => [whole(one.n_answers), one.method, percent(one.estimate, 1), percent(one.low, 1), percent(one.high, 1), new Date(1000 * one.at).toLocaleString("en-GB")]),
+  });
+}
+
+function likely(p) {
+  return p < 0.001 ? "less than 1 time in 1,000" : `${Math.max(1, Math.round(100 * p))} times in 100`;
+}
+
+function fairness({ report, classes: names }) {
+  const frame = figure("fairness", "As it should be?");
+  const { yes, yes_expected, yes_p_value, asked_p_value, findings } = report ?? {};
+  const odd = [];
+  if (yes_p_value !== null && yes_p_value < 0.01) odd.push(`so far from the expected share only ${likely(yes_p_value)} by chance`);
+  if (asked_p_value !== null && asked_p_value < 0.01) odd.push("the classes were not asked about as often as they were meant to be");
+  let said = "Each first question about an item should get a yes as often as chance has it.";
+  if (yes && yes_expected !== null) {
+    const share = `Of the first answers about an item ${percent(yes[0], 1)} are yes; ${percent(yes_expected, 1)} were to be expected. `;
+    said = odd.length ? [share, bold(`That does not fit: ${odd.join("; ")}.`)] : [share, bold("That fits.")];
+  } else if (yes) said = "Classes are asked about unevenly, so that no share of yes can be expected.";
+  const rows = yes ? [{ name: "answer is yes", value: yes[0], low: yes[1], high: yes[2], mark: yes_expected }] : [];
+  for (const [k, one] of (report?.asked ?? []).entries()) rows.push({ name: `asked: ${names[k]}`, value: one.estimate, low: one.low, high: one.high, mark: one.expected });
+  fill(frame, {
+    said,
+    legend: yes ? [["c-accent", "found, with its 95% interval"], ["c-expected", "expected"]] : null,
+    empty: yes ? null : "Nothing to test yet.",
+    draw: (width) => whiskers(width, rows, { label: "What was asked and answered first, against what is expected", from: 0 }),
+    heads: ["of first questions", "share", "from", "to", "expected"],
+    rows: rows.map((row) => [row.name, ...[row.value, row.low, row.high].map((value) => percent(value, 1)), row.mark === null ? "–" : percent(row.mark, 1)]),
+  });
+  if (findings?.length) frame.plot.append(element("ul", "findings", ...findings.map((one) => element("li", one.level, one.text))));
+}
+
+function mistakes({ report, errors, people }) {
+  const { errors: all } = report ?? {};
+  const shown = people.filter((one) => errors[one.id]?.pairs);
+  const rows = shown.map((one) => {
+    const [value, low, high] = errors[one.id].interval;
+    return { name: one.name, value, low, high };
+  });
+  if (all?.pairs && rows.length > 1) rows.push({ name: "all", value: all.interval[0], low: all.interval[1], high: all.interval[2] });
+  fill(figure("mistakes", "How often answers are wrong"), {
+    said: all?.pairs ? [`${whole(all.pairs)} questions were asked twice, ${whole(all.differ)} got two different answers: `, bold(`about ${percent(all.interval[0], 1)} of answers are wrong.`)] : "Some questions are asked twice; where the two answers differ, one is wrong.",
+    empty: all?.pairs ? null : "No question has been repeated yet.",
+    draw: (width) => whiskers(width, rows, { label: "Error rate by person", from: 0 }),
+    heads: ["person", "repeated", "error rate", "from", "to"],
+    rows: all?.pairs ? rows.map((row, i) => [row.name, errors[shown[i]?.id]?.pairs ?? all.pairs, percent(row.value, 1), percent(row.low, 1), percent(row.high, 1)]) : [],
+  });
+}
+
+function shares({ report, classes: names }) {
+  const priors = report?.priors;
+  const rows = (priors ?? []).map(([value, low, high], k) => ({ name: names[k], value, low, high }));
+  fill(figure("shares", "How common each class is"), {
+    said: "Share of each class among the items, with its 95% interval, as yes and no alone tell.",
+    empty: priors ? null : "Two answered items are the least.",
+    draw: (width) => whiskers(width, rows, { label: "Share of each class", from: 0, to: Math.min(1, Math.max(...rows.map((row) => row.high)) * 1.05) }),
+    heads: ["class", "share", "from", "to"],
+    rows: rows.map((row) => [row.name, percent(row.value, 1), percent(row.low, 1), percent(row.high, 1)]),
+  });
+}
+
+function more({ margins }) {
+  const frame = figure("more", "How many more");
+  if (!frame.slider && margins) {
+    frame.slider = Object.assign(document.createElement("input"), { type: "range", min: 0, max: margins.points.length - 1, value: margins.points.findIndex((point) => point.margin === wanted) });
+    frame.slider.ariaLabel = "Margin that is wanted";
+    frame.slider.addEventListener("input", () => {
+      wanted = known.margins.points[frame.slider.value].margin;
+      more(known);
+    });
+    frame.controls.className = "controls";
+    frame.output = element("output", "number", "");
+    frame.controls.append(frame.slider, frame.output);
+  }
+  if (!margins) return fill(frame, { said: "How many answers would tell a model’s accuracy within a margin.", empty: "The first answers will tell." });
+  const { points, answers, now } = margins;
+  const goal = points.find((point) => point.margin === wanted);
+  const missing = Math.max(0, goal.n - answers);
+  frame.output.textContent = `±${percent(wanted, wanted < 0.03 ? 1 : 0)}`;
+  frame.slider.setAttribute("aria-valuetext", `plus or minus ${percent(wanted, 1)}`);
+  const reach = Math.max(goal.n, answers) * 1.08;
+  const curve = [{ n: answers, margin: now }, ...points].sort((one, other) => one.n - other.n).filter((point) => point.n <= reach * 1.4 && point.margin <= Math.max(0.1, 2 * Math.min(now, wanted * 4)));
+  fill(frame, {
+    said: missing ? [bold(`${whole(missing)} more answers`), ` tell a model’s accuracy within ±${percent(wanted, 1)}; now it is ±${percent(now, 1)}.`] : [bold("There are enough:"), ` what has come in tells a model’s accuracy within ±${percent(now, 1)}.`],
+    draw: (width) => marginCurve(width, { points: curve, now: { n: answers, margin: now }, wanted }),
+    heads: ["margin", "answers in all", "still missing"],
+    rows: points.map((point) => [`±${percent(point.margin, 1)}`, whole(point.n), whole(Math.max(0, point.n - answers))]),
+  });
+}
+
+// ---- people and their links ---------------------------------------------------------------------------------------------
+
+function links({ people }) {
+  if (!page["people-list"]) return;
+  const shown = people.filter((one) => one.role === "annotator");
+  page["people-list"].replaceChildren(...shown.map((one) => {
+    const row = element("li", "", element("span", one.ended ? "soft" : "", one.ended ? `${one.name} (ended)` : one.name));
+    if (!one.ended) {
+      const end = element("button", "quiet", "End link");
+      end.type = "button";
+      end.ariaLabel = `End the link of ${one.name}`;
+      end.addEventListener("click", () => act(() => call("/api/revoke", { id: one.id })));
+      row.append(end);
+    }
+    return row;
+  }));
+}
+
+page.invite?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const field = page["invite-name"];
+  act(async () => {
+    const { link } = await call("/api/invite", { name: field.value });
+    page["invite-link"].hidden = false;
+    page["invite-link"].textContent = link;
+    field.value = "";
+  });
+});
+
+async function act(what) {
+  try {
+    await what();
+  } catch (trouble) {
+    say(trouble.message);
+  }
+  await look();
+}
+
+// ---- all of it, again and again -------------------------------------------------------------------------------------------
+
+function say(words) {
+  page.notice.hidden = !words;
+  page.notice.textContent = words;
+}
+
+function show() {
+  tiles(known);
+  accuracy(known);
+  time(known);
+  annotators(known);
+  classes(known);
+  shares(known);
+  mistakes(known);
+  fairness(known);
+  more(known);
+  links(known);
+  page.dashboard.ariaBusy = "false";
+}
+
+async function look() {
+  try {
+    known = await call("/api/dashboard");
+    say("");
+    show();
+  } catch (trouble) {
+    say(trouble.status === 0 ? "The server cannot be reached; these figures are from before." : trouble.message);
+  }
+}
+
+setInterval(() => document.hidden || look(), 5000);
+document.addEventListener("visibilitychange", () => document.hidden || look());
+look();

@@ -1,0 +1,651 @@
+"""The app of `naysayer ask`: its API, its pictures, its dashboard's figures, and what attackers try."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from PIL import Image
+
+from browser import served
+from naysayer import cli
+from naysayer.collect import app as module
+from naysayer.collect import dashboard
+from naysayer.collect.app import field_text, listen, make_app, owner_of, sniff, with_article
+from naysayer.collect.database import StoreError
+from naysayer.collect.items import image_item, record_item, text_item
+from naysayer.collect.records import Answer, Project
+from naysayer.collect.security import Site, _static_files, templates
+from naysayer.collect.store import Store
+
+POST = {"x-naysayer": "1"}
+CLASSES = ("cat", "dog", "owl")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "answers.db", project=Project(CLASSES, name="Animals", repeat_share=0.1)) as opened:
+        opened.register(text_item(f"Animal {i} is a {CLASSES[i % 3]}.", f"row {i}") for i in range(40))
+        yield opened
+
+
+@pytest.fixture
+def web(store):
+    """A client of the store's app, without a network."""
+    return Client(make_app(store, Site()))
+
+
+class Client:
+    def __init__(self, app, base="http://127.0.0.1:8000"):
+        self.app, self.base = app, base
+
+    def __call__(self, method, path, **options):
+        async def run():
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url=self.base) as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(run())
+
+    def get(self, path, **options):
+        return self("GET", path, **options)
+
+    def post(self, path, body, **options):
+        return self("POST", path, json=body, headers=POST, **options)
+
+
+def answer_of(question, id="a1", value="no", **more):
+    return {"id": id, "question": question["id"], "value": value} | more
+
+
+# ---- questions and answers ------------------------------------------------------------------------------------------
+
+
+def test_a_question_tells_what_the_page_needs_and_no_more(web):
+    (question,) = web.get("/api/next").json()["questions"]
+    assert set(question) == {"id", "before", "class", "after", "item"}
+    assert question["before"] in ("Is this a ", "Is this an ")
+    assert question["after"] == "?"
+    assert set(question["item"]) == {"kind", "text"}  # no name, no probability, nothing about repetition
+
+
+def test_questions_are_many_at_once_and_not_the_same_again(web):
+    first = web.get("/api/next?n=16").json()["questions"]
+    ids = [question["id"] for question in first]
+    assert len(set(ids)) == 16
+    again = web.get("/api/next?n=16").json()["questions"]
+    assert {question["id"] for question in again} == set(ids)  # a reloaded page gets them back
+    held = "".join(f"&holding={id}" for id in ids)
+    more = web.get(f"/api/next?n=16{held}").json()["questions"]
+    assert not {question["id"] for question in more} & set(ids)
+
+
+@pytest.mark.parametrize("query", ["n=0", "n=21", "n=x", "n=1e9", "holding=../x", "holding=" + "x" * 65])
+def test_what_is_asked_for_is_checked(web, query):
+    response = web.get(f"/api/next?{query}")
+    assert response.status_code == 422
+    assert re.match(r"n: |holding\.0: ", response.json()["error"])
+
+
+def test_answers_are_stored_once_and_in_batches(web, store):
+    questions = web.get("/api/next?n=3").json()["questions"]
+    batch = [answer_of(q, f"id{i}", took_ms=100 * i) for i, q in enumerate(questions)]
+    for _ in range(2):
+        reply = web.post("/api/answers", {"answers": batch})
+        assert reply.json() == {"stored": ["id0", "id1", "id2"], "refused": []}
+    assert [(one.id, one.took_ms) for one in store.standing()] == [("id0", 0), ("id1", 100), ("id2", 200)]
+
+
+def test_one_bad_answer_does_not_hold_up_the_others(web, store):
+    first, second = web.get("/api/next?n=2").json()["questions"]
+    batch = [answer_of({"id": "f" * 32}, "a"), answer_of(first, "b"), answer_of(first, "c"), answer_of(second, "d")]
+    reply = web.post("/api/answers", {"answers": batch}).json()
+    assert reply["stored"] == ["b", "d"]
+    errors = {one["id"]: one["error"] for one in reply["refused"]}
+    assert set(errors) == {"a", "c"}
+    assert "must be to a question that its annotator was asked" in errors["a"]
+    assert "answered once" in errors["c"]
+    assert len(list(store.standing())) == 2
+
+
+def test_nobody_answers_the_questions_of_others(store):
+    app = make_app(store, Site("0.0.0.0", 8000))
+    (_, ann), (_, eve) = store.add_annotator("Ann"), store.add_annotator("Eve")
+    web = Client(app)
+    (question,) = web("GET", "/api/next", headers={"authorization": f"Bearer {ann}"}).json()["questions"]
+    headers = POST | {"authorization": f"Bearer {eve}"}
+    reply = web("POST", "/api/answers", headers=headers, json={"answers": [answer_of(question)]}).json()
+    assert reply["stored"] == []
+    assert list(store.standing()) == []
+
+
+BAD = [
+    {"answers": []},
+    {"answers": [{}]},
+    {"answers": [{"id": "a", "question": "q", "value": "maybe"}]},
+    {"answers": [{"id": "a b", "question": "q", "value": "yes"}]},
+    {"answers": [{"id": "a", "question": "q", "value": "yes", "took_ms": -1}]},
+    {"answers": [{"id": "a", "question": "q", "value": "yes", "annotator": "eve"}]},
+    {"answers": [{"id": "a", "question": "q", "value": "yes"}] * 101},
+    {"answers": [{"id": "'; DROP TABLE answer; --", "question": "q", "value": "yes"}]},
+    [],
+    7,
+    "x",
+]
+
+
+@pytest.mark.parametrize("body", BAD)
+def test_a_malformed_answer_is_refused_in_one_line(web, store, body):
+    response = web.post("/api/answers", body)
+    assert response.status_code == 422
+    assert list(response.json()) == ["error"]
+    assert "\n" not in response.json()["error"]
+    assert list(store.standing()) == []
+
+
+def test_what_is_not_json_is_refused_in_the_same_shape(web):
+    headers = POST | {"content-type": "application/json"}
+    for content in (b"{", b"\xff\xfe", b"[" * 30000, b'{"answers": NaN}'):
+        response = web("POST", "/api/answers", headers=headers, content=content)
+        assert response.status_code in (400, 422)
+        assert list(response.json()) == ["error"]
+
+
+def test_a_very_long_time_is_a_day(web, store):
+    (question,) = web.get("/api/next").json()["questions"]
+    web.post("/api/answers", {"answers": [answer_of(question, took_ms=10**15)]})
+    assert next(iter(store.standing())).took_ms == 24 * 3600 * 1000
+
+
+def test_undo_takes_back_one_answer_however_often_it_is_sent(web, store):
+    questions = web.get("/api/next?n=2").json()["questions"]
+    web.post("/api/answers", {"answers": [answer_of(q, f"a{i}") for i, q in enumerate(questions)]})
+    for _ in range(2):
+        reply = web.post("/api/undo", {"id": "u"}).json()
+        assert reply["question"]["id"] == questions[1]["id"]
+    assert [one.id for one in store.standing()] == ["a0"]
+    assert web.get("/api/progress").json()["own"] == 1
+    assert web.post("/api/undo", {"id": "a0"}).status_code == 409
+    assert web.post("/api/undo", {"id": "v"}).json()["question"]["id"] == questions[0]["id"]
+    assert web.post("/api/undo", {"id": "w"}).json() == {"question": None}
+
+
+def test_progress_counts(web):
+    assert web.get("/api/progress").json() == {"items": 40, "answered": 0, "decided": 0, "answers": 0, "own": 0}
+    (question,) = web.get("/api/next").json()["questions"]
+    web.post("/api/answers", {"answers": [answer_of(question, value="yes")]})
+    assert web.get("/api/progress").json() == {"items": 40, "answered": 1, "decided": 1, "answers": 1, "own": 1}
+
+
+def test_records_are_fields_and_their_values_texts(tmp_path):
+    with Store.open(tmp_path / "r.db", project=Project(("a", "b"))) as store:
+        store.register([record_item({"name": "<b>", "n": 3, "share": 0.123456789, "new": True, "none": None}, "1")])
+        (question,) = Client(make_app(store, Site())).get("/api/next").json()["questions"]
+    fields = [["name", "<b>"], ["n", "3"], ["share", "0.123457"], ["new", "yes"]]
+    assert question["item"] == {"kind": "record", "fields": fields}
+    assert field_text(False) == "no"
+
+
+@pytest.mark.parametrize(
+    ("name", "article"),
+    [("cat", "a"), ("owl", "an"), ("unicorn", "a"), ("user", "a"), ("umbrella", "an"), ("Apple", "an"), ("8", "an")]
+    + [("European hare", "a"), ("one-way street", "a"), ("18", "an"), ("180", "a"), ("11", "an"), ("3", "a")],
+)
+def test_the_article_fits_the_class(name, article):
+    assert with_article("Is this a {}?", name) == f"Is this {article} {{}}?"
+
+
+def test_other_questions_keep_their_words():
+    assert with_article("Siehst du da {}?", "Esel") == "Siehst du da {}?"
+
+
+# ---- when the store fails -------------------------------------------------------------------------------------------
+
+
+def test_a_store_that_cannot_write_is_not_acknowledged_and_told_in_one_line(web, store, monkeypatch):
+    (question,) = web.get("/api/next").json()["questions"]
+
+    def fail(request):
+        raise StoreError("cannot write /home/somebody/answers.db: the disk is full")
+
+    monkeypatch.setattr(store, "submit", fail)
+    response = web.post("/api/answers", {"answers": [answer_of(question)]})
+    assert response.status_code == 503
+    assert response.json() == {"error": "the store cannot be used just now; try again"}
+    assert response.headers["retry-after"] == "2"
+
+
+def test_an_unexpected_error_tells_nothing(web, store, monkeypatch):
+    monkeypatch.setattr(store, "progress", lambda annotator: 1 / 0)
+    response = web.get("/api/progress")
+    assert response.status_code == 500
+    assert response.json() == {"error": "something went wrong on the server; its log says what"}
+    assert "nosniff" in response.headers["x-content-type-options"]
+
+
+# ---- pictures -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    for kind in ("png", "jpg", "gif", "webp", "bmp"):
+        Image.new("RGB", (30, 20), (200, 10, 10)).save(folder / f"x.{kind}")
+    with Store.open(tmp_path / "p.db", project=Project(CLASSES)) as store:
+        store.register(image_item(path, path.name) for path in sorted(folder.iterdir()))
+        yield store, folder
+
+
+def test_pictures_are_what_their_bytes_say(pictures):
+    store, _ = pictures
+    web = Client(make_app(store, Site()))
+    kinds = {}
+    for item in store.items():
+        response = web.get(f"/media/{item.id}")
+        assert response.content == Path(item.path).read_bytes()
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["content-security-policy"] == module.MEDIA_POLICY
+        assert "immutable" in response.headers["cache-control"]
+        kinds[Path(item.path).suffix] = response.headers["content-type"]
+    expected = {"png": "png", "jpg": "jpeg", "gif": "gif", "webp": "webp", "bmp": "bmp"}
+    assert kinds == {f".{name}": f"image/{kind}" for name, kind in expected.items()}
+
+
+def test_a_file_that_was_exchanged_is_not_served(pictures):
+    store, folder = pictures
+    web = Client(make_app(store, Site()))
+    item = next(iter(store.items()))
+    path = Path(item.path)
+    path.unlink()
+    assert "no longer there" in web.get(f"/media/{item.id}").json()["error"]
+    path.symlink_to(folder.parent / "secret.txt")
+    response = web.get(f"/media/{item.id}")
+    assert response.status_code == 404
+    assert "changed since it was registered" in response.json()["error"]
+
+
+def test_a_registered_file_that_is_no_picture_is_not_served_as_one():
+    for body in (b"<svg onload='x'>", b"<html>", b"", b"%PDF"):
+        with pytest.raises(Exception, match="no picture that browsers show"):
+            sniff(body)
+
+
+def test_texts_have_no_picture(web, store):
+    item = next(iter(store.items()))
+    assert web.get(f"/media/{item.id}").json() == {"error": "no picture has this id"}
+
+
+TRAVERSALS = [
+    "../../../../etc/passwd",
+    "..%2f..%2f..%2fetc%2fpasswd",
+    "%2e%2e/%2e%2e/etc/passwd",
+    "..%252f..%252fetc%252fpasswd",
+    "..\\..\\etc\\passwd",
+    "%2fetc%2fpasswd",
+    "x.png",
+    "pictures%2fx.png",
+    "%00",
+    "0" * 31,
+    "G" * 32,
+    "0" * 32 + "%0a",
+    "file:%2f%2f%2fetc%2fpasswd",
+]
+
+
+@pytest.mark.parametrize("path", TRAVERSALS)
+@pytest.mark.parametrize("base", ["/media/", "/static/", "/"])
+def test_no_path_reaches_the_file_system(pictures, path, base, monkeypatch):
+    store, _ = pictures
+    app = make_app(store, Site())
+    monkeypatch.setattr(Path, "read_bytes", lambda self: pytest.fail(f"{self} was read"))
+    response = Client(app).get(httpx.URL(f"http://127.0.0.1:8000{base}{path}"))
+    assert response.status_code in (404, 422), response.text
+    assert list(response.json()) == ["error"]
+
+
+def test_raw_paths_over_a_real_connection_reach_nothing(pictures):
+    import socket
+
+    store, _ = pictures
+    with served(lambda site: make_app(store, site)) as site:
+        for path in (
+            "/media/../../../../etc/passwd",
+            "/static/../app.py",
+            "//etc/passwd",
+            "/media/..%2f..%2fp.db",
+            "*",
+        ):
+            with socket.create_connection(("127.0.0.1", site.port), timeout=10) as line:
+                line.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\n\r\n".encode())
+                reply = line.recv(65536)
+            assert re.match(rb"HTTP/1.1 4\d\d", reply), path
+            assert b"root:" not in reply
+
+
+# ---- texts that are meant to be more than texts ---------------------------------------------------------------------
+
+EVIL = "<script>alert(1)</script>'\"; DROP TABLE answer; --{{7*7}}${7*7}"
+
+
+def test_names_are_only_names(tmp_path):
+    project = Project((EVIL, "b"), name=EVIL)
+    with Store.open(tmp_path / "evil.db", project=project) as store:
+        store.register([text_item(EVIL, EVIL)])
+        site = Site("0.0.0.0", 8000)
+        web = Client(make_app(store, site))
+        token = store.renew_token(owner_of(store).id)
+        headers = POST | {"authorization": f"Bearer {token}"}
+        made = web("POST", "/api/invite", headers=headers, json={"name": EVIL})
+        assert made.status_code == 200
+        for path in ("/", "/dashboard"):
+            page = web("GET", path, headers=headers).text
+            assert "<script>alert" not in page
+            assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+            assert "{{7*7}}" in page  # shown, not computed
+        figures = web("GET", "/api/dashboard", headers=headers)
+        assert figures.headers["content-type"] == "application/json"
+        assert EVIL in [one["name"] for one in figures.json()["people"]]
+        assert store.progress().items == 1
+
+
+def test_no_script_writes_html_and_no_page_loads_from_elsewhere():
+    """Where nothing makes HTML of texts and nothing comes from outside, the policy is only the second lock."""
+    for name, (body, _, _) in _static_files().items():
+        if name.startswith("survey"):
+            continue
+        text = body.decode()
+        if name.endswith(".js"):
+            assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", text), (
+                name
+            )
+        links = [link for link in re.findall(r"https?://[^\s\"')]+", text) if not link.startswith("http://www.w3.org/")]
+        assert links == [], name
+        assert "@import" not in text
+    for name in templates.list_templates():
+        source = templates.loader.get_source(templates, name)[0]
+        assert not re.search(r"\bstyle=|\son\w+=|\|\s*safe|https?://", source), name
+
+
+# ---- pages and errors -----------------------------------------------------------------------------------------------
+
+
+def test_pages_are_for_people_and_errors_for_both(web):
+    page = web.get("/", headers={"accept": "text/html"})
+    assert page.status_code == 200
+    assert "Animals" in page.text
+    missing = web.get("/nothing", headers={"accept": "text/html"})
+    assert missing.status_code == 404
+    assert "<h1>Nothing here</h1>" in missing.text
+    assert web.get("/nothing").json() == {"error": "there is nothing at this address"}
+    wrong = web("DELETE", "/api/progress", headers=POST | {"content-type": "application/json"})
+    assert (wrong.status_code, wrong.json()) == (405, {"error": "this address does not take this method"})
+
+
+def test_static_files_are_kept_and_asked_for_again(web):
+    first = web.get("/static/ask.js")
+    assert first.headers["content-type"] == "text/javascript; charset=utf-8"
+    again = web.get("/static/ask.js", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert web.get("/static/nothing.js").json() == {"error": "there is no such file"}
+
+
+# ---- the owner ------------------------------------------------------------------------------------------------------
+
+
+def test_inviting_and_ending(store):
+    site = Site("0.0.0.0", 8000)
+    web = Client(make_app(store, site))
+    me = owner_of(store)
+    headers = POST | {"authorization": f"Bearer {store.renew_token(me.id)}"}
+
+    def post(path, body):
+        return web("POST", path, headers=headers, json=body)
+
+    made = post("/api/invite", {"name": "Ann"}).json()
+    token = made["link"].removeprefix(f"{site.origin}/join#")
+    assert store.annotator_by_token(token).name == "Ann"
+    assert post("/api/revoke", {"id": made["id"]}).json() == {"id": made["id"]}
+    assert store.annotator_by_token(token) is None
+    assert post("/api/revoke", {"id": "nobody"}).json() == {"error": "nobody has this id"}
+    assert post("/api/revoke", {"id": me.id}).json() == {"error": "you cannot end your own link"}
+    assert "1 to 200 characters" in post("/api/invite", {"name": "a\nb"}).json()["error"]
+    assert post("/api/invite", {"name": "   "}).status_code == 422
+
+
+def test_on_this_machine_nobody_can_be_invited(web):
+    assert "start with --host or --public" in web.post("/api/invite", {"name": "Ann"}).json()["error"]
+
+
+def collected(store, n, error=0.0):
+    """Let two people answer n questions, the second of whom errs now and then; deterministic."""
+    people = [owner_of(store), store.add_annotator("Ben")[0]]
+    for i in range(n):
+        who = people[i % 2]
+        (question,) = store.ask(who.id)
+        true = f"a {CLASSES[question.class_index]}." in question.item.content
+        wrong = i % 2 and error and i % round(1 / error) == 1
+        value = "skip" if i % 17 == 16 else "yes" if true != bool(wrong) else "no"
+        store.answer(Answer(f"x{i}", question.id, who.id, value, 1000 + i))
+
+
+def test_the_figures_are_those_of_the_store(web, store):
+    empty = web.get("/api/dashboard").json()
+    assert (empty["over_time"], empty["report"], empty["margins"]) == (None, None, None)
+    collected(store, 60)
+    store.add_training(n_answers=50, method="forward", estimate=0.8, low=0.7, high=0.9)
+    found = web.get("/api/dashboard").json()
+    standing = list(store.standing())
+    assert found["progress"]["answers"] == 60
+    assert sum(found["over_time"]["counts"]) == 60
+    assert sum(one["answers"] for one in found["people"]) == 60
+    for k, one in enumerate(found["per_class"]):
+        for value in ("yes", "no", "skip"):
+            assert one[value] == sum(s.class_index == k and s.value == value for s in standing)
+    assert len(found["report"]["priors"]) == 3
+    assert sum(one["estimate"] for one in found["report"]["asked"]) == pytest.approx(1)
+    assert found["trainings"][0]["estimate"] == 0.8
+    points = found["margins"]["points"]
+    assert [point["n"] for point in points] == sorted(point["n"] for point in points)
+    assert found["margins"]["answers"] == sum(one.value != "skip" for one in standing)
+
+
+def test_figures_are_not_counted_again_for_nothing_nor_too_often(store, monkeypatch):
+    now, counted = [0.0], []
+    figures = dashboard.Figures(store, clock=lambda: now[0])
+    real = dashboard.examine
+    monkeypatch.setattr(
+        dashboard, "examine", lambda answers: counted.append(1) or now.append(now.pop() + 1) or real(answers)
+    )
+    collected(store, 20)
+    for _ in range(3):
+        figures()
+    assert len(counted) == 1
+    store.add_annotator("Cleo")
+    assert len(figures()["people"]) == 2  # it took a second: the next count has to wait
+    now[0] += 30
+    assert len(figures()["people"]) == 3
+    assert len(counted) == 2
+
+
+@pytest.mark.parametrize(
+    ("times", "step", "counts"),
+    [([0.0], 60, [1]), ([0.0, 3600.0], 300, [1] + [0] * 11 + [1]), ([59.0, 61.0], 60, [1, 1])]
+    + [([0.0, 1e6], 24 * 3600, [1] + [0] * 10 + [1]), ([0.0, 1e9], 7 * 24 * 3600, None)],
+)
+def test_bars_of_time_are_round_and_not_too_many(times, step, counts):
+    found = dashboard.over_time(times)
+    assert found["step"] == step
+    assert counts is None or found["counts"] == counts
+    assert sum(found["counts"]) == len(times)
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+
+def test_the_same_store_gets_the_same_port():
+    first = listen("127.0.0.1", None, "answers.db")
+    port = first.getsockname()[1]
+    second = listen("127.0.0.1", None, "answers.db")  # taken: any other
+    first.close()
+    second.close()
+    third = listen("127.0.0.1", None, "answers.db")
+    third.close()
+    assert third.fileno() == -1
+    assert 20000 <= port < 30000
+    with listen("127.0.0.1", 0, "") as taken:
+        taken.listen()
+        with pytest.raises(ValueError, match=r"cannot listen on 127\.0\.0\.1 port \d+: "):
+            listen("127.0.0.1", taken.getsockname()[1], "")
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "animals.csv"
+    path.write_text("text\nA cat.\nA dog.\nAn owl.\n")
+    return path
+
+
+def start(*arguments):
+    """The command as its own process, once it has printed that it is there."""
+    command = [sys.executable, "-m", "naysayer", "ask", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines = []
+    while "Control-C" not in (lines[-1] if lines else ""):
+        lines.append(process.stdout.readline())
+        assert lines[-1], process.stderr.read()
+    return process, "".join(lines)
+
+
+def stop(process):
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def test_the_command_serves_stops_and_goes_on(table, tmp_path):
+    arguments = (
+        table,
+        "--classes",
+        "cat,dog,owl",
+        "--store",
+        tmp_path / "a.db",
+        "--question",
+        "Can you see a {class}?",
+    )
+    process, said = start(*arguments)
+    assert "3 items, 3 of them new; classes: cat, dog, owl" in said
+    link = re.search(r"open (http://127\.0\.0\.1:\d+)", said)[1]
+    (question,) = httpx.get(link + "/api/next").json()["questions"]
+    assert question["before"] in ("Can you see a ", "Can you see an ")
+    httpx.post(link + "/api/answers", headers=POST, json={"answers": [answer_of(question)]}).raise_for_status()
+    code, out, err = stop(process)
+    assert (code, err) == (0, "")
+    assert "stopped; 1 answers are in" in out
+    table.write_text(table.read_text() + "A fox.\n")
+    process, said = start(*arguments)
+    assert "4 items, 1 of them new" in said
+    assert link in said  # the same port: a page left open goes on
+    assert httpx.get(link + "/api/progress").json()["own"] == 1
+    assert stop(process)[0] == 0
+
+
+def test_the_command_prints_links_for_those_outside(table, tmp_path):
+    process, said = start(
+        table, "--classes", "cat,dog", "--store", tmp_path / "a.db", "--host", "0.0.0.0", "--invite", "Ann"
+    )
+    port = re.search(r"for owner: http://\S+:(\d+)/join#\S+", said)[1]
+    token = re.search(r"for Ann: \S+/join#(\S+)", said)[1]
+    assert "put a proxy with https before it" in said
+    here = f"http://127.0.0.1:{port}/api/progress"
+    assert httpx.get(here).status_code == 401
+    assert httpx.get(here, headers={"authorization": f"Bearer {token}"}).json()["items"] == 3
+    assert stop(process)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--classes", "cat"], "at least 2 classes"),
+        (["--classes", "cat,dog", "--question", "What?"], "`question` must have {} once"),
+        (["--classes", "cat,dog", "--probabilities", "0.5,x"], "--probabilities must be numbers"),
+        (["--classes", "cat,dog", "--probabilities", "0.5"], "one for each of 2 classes"),
+        (["--classes", "cat,dog", "--invite", "Ann"], "--invite needs an address that others reach"),
+        (["--classes", "cat,dog", "--public", "x"], "must be like https://labels.example.org"),
+        (["--classes", "cat,dog", "--host", "203.0.113.7"], "cannot listen on 203.0.113.7 port"),
+    ],
+)
+def test_a_mistake_is_one_line(table, tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.setattr(sys, "argv", ["naysayer", "ask", str(table), "--store", str(tmp_path / "a.db"), *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    _, err = capsys.readouterr()
+    assert exit_.value.code == 2
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_probabilities_stay_once_there_are_answers(table, tmp_path, monkeypatch, capsys):
+    with Store.open(tmp_path / "a.db", project=Project(("cat", "dog"))) as store:
+        store.register([text_item("A cat.", "1")])
+        (question,) = store.ask(owner_of(store).id)
+        store.answer(Answer("a", question.id, owner_of(store).id, "no"))
+    arguments = [str(table), "--classes", "cat,dog", "--store", str(tmp_path / "a.db"), "--probabilities", "0.2,0.8"]
+    monkeypatch.setattr(sys, "argv", ["naysayer", "ask", *arguments])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "must stay as they are once there are answers" in capsys.readouterr().err
+
+
+# ---- the description ------------------------------------------------------------------------------------------------
+
+
+def test_the_description_says_what_there_is(web):
+    described = web.get("/api/openapi.json").json()
+    assert set(described["paths"]) == {
+        *("/api/next", "/api/answers", "/api/undo", "/api/progress", "/media/{item_id}"),
+        *("/api/dashboard", "/api/invite", "/api/revoke", "/api/join"),
+    }
+    for path in described["paths"].values():
+        for operation in path.values():
+            assert operation["description"]
+            assert "4XX" in operation["responses"]
+
+
+def test_the_description_holds_whatever_is_sent(store):
+    """Requests made up from the description: nothing fails, and every answer is as described."""
+    schemathesis = pytest.importorskip("schemathesis")
+    hypothesis = pytest.importorskip("hypothesis")
+    with served(lambda site: make_app(store, site)) as site:
+        schema = schemathesis.openapi.from_url(f"{site.origin}/api/openapi.json")
+        names = ("not_a_server_error", "status_code", "content_type", "response_schema", "response_headers")
+        checks = [getattr(schemathesis.checks, n if "server" in n else f"{n}_conformance") for n in names]
+        seen = set()
+        for operation in schema.get_all_operations():
+            strategy = operation.ok().as_strategy()
+
+            @hypothesis.given(case=strategy)
+            @hypothesis.settings(
+                max_examples=40,
+                database=None,
+                derandomize=True,
+                deadline=None,
+                suppress_health_check=list(hypothesis.HealthCheck),
+            )
+            def holds(case):
+                case.headers = {**(case.headers or {}), **POST}
+                response = case.call()
+                case.validate_response(response, checks=checks)
+                seen.add((case.method, case.path, response.status_code))
+
+            holds()
+    assert {path for _, path, _ in seen} == set(schema.raw_schema["paths"])
+    assert any(status == 200 for _, _, status in seen)
+    assert store.progress().items == 40

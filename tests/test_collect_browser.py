@@ -1,0 +1,451 @@
+"""The pages in a real browser: by keyboard and touch, with undo, reloads and lost networks; nothing lost or doubled."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from browser import DESKTOP, PHONE, chromium, served
+from naysayer.collect.app import invite_to, make_app, owner_of
+from naysayer.collect.items import image_item, record_item, text_item
+from naysayer.collect.records import Project
+from naysayer.collect.store import Store
+
+CLASSES = ("cat", "dog", "owl")
+KEYS = {"yes": ["ArrowRight", "y"], "no": ["ArrowLeft", "n"], "skip": [" "]}
+UNSENT = "Object.keys(localStorage).filter((key) => key.startsWith('naysayer/')).length"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def store(tmp_path):
+    """120 texts, each of which says what it is."""
+    with Store.open(tmp_path / "answers.db", project=Project(CLASSES, name="Animals"), random_state=0) as opened:
+        opened.register(text_item(f"Animal {i} is a {CLASSES[i % 3]}.", f"row {i}") for i in range(120))
+        yield opened
+
+
+class Tab:
+    """A page under test; whatever goes wrong in it, or leaves for elsewhere, is noted."""
+
+    def __init__(self, browser: Any, origin: str, path: str = "/", **options: Any) -> None:
+        self.context = browser.new_context(**{**DESKTOP, **options})
+        self.page = self.context.new_page()
+        self.errors: list[str] = []
+        self.requests: list[Any] = []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._note)
+        self.page.on("request", lambda request: self.requests.append(request))
+        self.origin = origin
+        self.page.goto(origin + path)
+
+    def _note(self, message: Any) -> None:
+        if message.type == "error" and "net::ERR" not in message.text and "status of 401" not in message.text:
+            self.errors.append(message.text)
+
+    def __enter__(self) -> Tab:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        self.context.close()
+        if kind is None:
+            assert self.errors == []
+            assert [r.url for r in self.requests if not r.url.startswith(self.origin + "/")] == []
+
+    def ready(self) -> None:
+        self.page.wait_for_selector("[data-state=asking]")
+
+    def asked(self) -> tuple[str, str]:
+        """What the card says, and the class that is asked about."""
+        self.ready()
+        words = self.page.locator(".card:not(.leaving) .card-text").inner_text()
+        return words, self.page.locator("#question strong").inner_text()
+
+    def press(self, times: int = 1) -> None:
+        """Answer truly by keyboard."""
+        for i in range(times):
+            words, name = self.asked()
+            keys = KEYS["yes" if f"a {name}." in words else "no"]
+            self.page.keyboard.press(keys[i % len(keys)])
+
+    def swipe(self, x: float, y: float) -> None:
+        """Swipe the card with a finger."""
+        box = self.page.locator(".card:not(.leaving)").bounding_box()
+        middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        session = self.context.new_cdp_session(self.page)
+        points = [(middle[0] + x * i / 6, middle[1] + y * i / 6) for i in range(7)]
+        for kind, at in [("touchStart", points[0]), *(("touchMove", p) for p in points[1:]), ("touchEnd", None)]:
+            touch = [] if at is None else [{"x": at[0], "y": at[1]}]
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touch})
+        session.detach()
+
+    def sent(self) -> None:
+        """Wait until the server has acknowledged everything."""
+        self.until(f"{UNSENT} === 0")
+
+    def until(self, expression: str) -> None:
+        """Wait until it is true; Playwright's own way to do so evaluates text in the page, which its policy forbids."""
+        for _ in range(400):
+            if self.page.evaluate(expression):
+                return
+            self.page.wait_for_timeout(50)
+        pytest.fail(f"{expression} did not become true; the page says: {self.page.locator('main').inner_text()}")
+
+    def unsent(self) -> int:
+        return self.page.evaluate(UNSENT)
+
+
+def texts(store):
+    return {item.id: item.content for item in store.items()}
+
+
+def assert_true_answers(store, n, skips=0):
+    """The store has n answers that stand, each to its own question, and each is the truth."""
+    given, said = list(store.standing()), texts(store)
+    assert len(given) == n
+    assert len({one.question_id for one in given}) == n
+    for one in given:
+        truth = "yes" if f"a {CLASSES[one.class_index]}." in said[one.item_id] else "no"
+        assert one.value in (truth, "skip")
+    assert sum(one.value == "skip" for one in given) == skips
+
+
+def test_the_comparison_sees_a_lost_and_a_wrong_answer(store):
+    from naysayer.collect.records import Answer
+
+    me = owner_of(store)
+    (question,) = store.ask(me.id)
+    true = "yes" if f"a {CLASSES[question.class_index]}." in question.item.content else "no"
+    with pytest.raises(AssertionError):
+        assert_true_answers(store, 1)
+    store.answer(Answer("a", question.id, me.id, "no" if true == "yes" else "yes"))
+    with pytest.raises(AssertionError):
+        assert_true_answers(store, 1)
+    store.undo(me.id, "b")
+    store.answer(Answer("c", question.id, me.id, true))
+    assert_true_answers(store, 1)
+
+
+def test_fifty_answers_by_keyboard(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.press(49)
+        tab.page.keyboard.press(" ")
+        tab.sent()
+        assert_true_answers(store, 50, skips=1)
+        assert tab.page.locator("#pace").inner_text().startswith("50 answered")
+        assert all(one.took_ms is not None for one in store.standing())
+
+
+def test_fifty_answers_by_touch(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, **PHONE) as tab:
+        for _ in range(48):
+            words, name = tab.asked()
+            tab.swipe(*((180, 10) if f"a {name}." in words else (-180, 10)))
+        tab.swipe(20, 10)  # too little to mean anything: the card springs back
+        before = tab.asked()
+        tab.swipe(5, -200)
+        assert tab.asked() != before
+        words, name = tab.asked()
+        tab.page.wait_for_timeout(200)
+        tab.page.get_by_role("button", name="Yes" if f"a {name}." in words else "No").tap()
+        tab.sent()
+        assert_true_answers(store, 50, skips=1)
+
+
+def test_undo_brings_the_card_back_and_counts_once(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.press(5)
+        first = tab.asked()
+        tab.page.keyboard.press("n")  # perhaps wrong: it is taken back
+        second = tab.asked()
+        tab.page.keyboard.press("u")
+        assert tab.asked() == first
+        tab.press()
+        assert tab.asked() == second
+        for _ in range(3):
+            tab.page.wait_for_timeout(200)
+            tab.page.get_by_role("button", name="Undo").click()
+        tab.press(3)
+        tab.sent()
+        assert_true_answers(store, 6)
+        assert len(list(store.rows("answer"))) == 6 + 2 * 4  # taken back, not taken out
+        tab.page.reload()
+        tab.ready()
+        tab.until("!document.querySelector('#undo').disabled")
+        tab.page.keyboard.press("u")  # what an earlier page said can be taken back too
+        tab.until("document.querySelector('#pace').textContent.startsWith('5 answered')")
+        tab.press()
+        tab.sent()
+        assert_true_answers(store, 6)
+
+
+def test_a_reload_in_the_middle_loses_and_repeats_nothing(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        for _ in range(5):
+            tab.press(10)
+            tab.page.reload()  # at once: what was just said may still be on its way
+        tab.ready()
+        tab.sent()
+        assert_true_answers(store, 50)
+        questions = len(list(store.rows("question")))
+        assert questions <= 50 + 16, "a reloaded page gets back the questions that it held"
+
+
+def test_without_network_answers_wait_and_then_arrive(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.press(10)
+        tab.sent()
+        tab.page.wait_for_load_state("networkidle")
+        tab.context.set_offline(True)
+        tab.press(7)
+        tab.until("document.querySelector('#notice').textContent.includes('7 answers kept')")
+        tab.page.keyboard.press("u")
+        tab.press()
+        assert tab.unsent() == 9
+        assert len(list(store.standing())) == 10
+        tab.context.set_offline(False)
+        tab.sent()
+        tab.until("document.querySelector('#notice').textContent.includes('Everything is sent')")
+        assert_true_answers(store, 17)
+        tab.press(33)
+        tab.sent()
+        assert_true_answers(store, 50)
+
+
+def test_without_network_and_out_of_questions_the_page_waits_and_goes_on(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        tab.page.wait_for_load_state("networkidle")
+        tab.context.set_offline(True)
+        tab.press(16)
+        tab.page.wait_for_selector("[data-state=waiting]")
+        assert tab.page.get_by_role("button", name="Yes").is_disabled()
+        tab.page.keyboard.press("y")  # says nothing: there is no question
+        tab.context.set_offline(False)
+        tab.press(4)
+        tab.sent()
+        assert_true_answers(store, 20)
+
+
+def test_what_was_not_sent_outlives_a_reload(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        tab.page.route("**/api/answers", lambda route: route.abort())
+        tab.press(5)
+        tab.page.reload()
+        tab.press(3)
+        assert tab.unsent() == 8
+        assert list(store.standing()) == []
+        tab.page.unroute("**/api/answers")
+        tab.sent()
+        assert_true_answers(store, 8)
+
+
+def test_a_lost_acknowledgement_doubles_nothing(browser, store):
+    lost = []
+
+    def swallow(route):
+        if len(lost) < 3:
+            lost.append(route.fetch())  # the server has it; the page never hears so
+            route.abort()
+        else:
+            route.continue_()
+
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.page.route(re.compile("/api/(answers|undo)"), swallow)
+        tab.press(4)
+        tab.page.keyboard.press("u")
+        tab.press(2)
+        tab.sent()
+        assert len(lost) == 3
+        assert_true_answers(store, 5)
+
+
+def test_a_server_that_comes_back_gets_what_was_said_meanwhile(browser, store):
+    with served(lambda site: make_app(store, site)) as site:
+        tab = Tab(browser, site.origin)
+        tab.press(3)
+        tab.sent()
+        tab.page.wait_for_load_state("networkidle")
+    with tab:
+        tab.press(4)
+        with served(lambda site: make_app(store, site), port=site.port):
+            tab.press(3)
+            tab.sent()
+            assert_true_answers(store, 10)
+
+
+def test_when_all_is_decided_the_page_says_so(browser, tmp_path):
+    with Store.open(tmp_path / "few.db", project=Project(CLASSES, repeat_share=0.0)) as store:
+        store.register(text_item(f"Number {i} is a {CLASSES[i]}.", f"{i}") for i in range(3))
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+            while store.progress().decided < 3:
+                tab.press()
+                tab.sent()
+                tab.page.wait_for_selector("[data-state=asking], [data-state=done]")
+            tab.page.wait_for_selector("[data-state=done]")
+            assert "thank you" in tab.page.locator(".card.resting").inner_text()
+            tab.page.keyboard.press("u")
+            tab.press()
+            tab.page.wait_for_selector("[data-state=done]")
+            assert_true_answers(store, len(list(store.standing())))
+
+
+EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
+
+
+def test_what_people_wrote_is_shown_as_text(browser, tmp_path):
+    project = Project((f"cat{EVIL}", "'; DROP TABLE answer; --"), name=f"Name {EVIL}")
+    with Store.open(tmp_path / "evil.db", project=project) as store:
+        store.register([text_item(EVIL, EVIL), record_item({EVIL: EVIL, "n": 1.5}, EVIL)])
+        store.add_annotator(f"Eve {EVIL}")
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+            for _ in range(2):
+                tab.ready()
+                assert EVIL in tab.page.locator(".card:not(.leaving)").inner_text()
+                tab.page.keyboard.press("n")
+            tab.sent()
+            tab.page.goto(site.origin + "/dashboard")
+            tab.page.wait_for_selector(".figure svg")
+            assert tab.page.evaluate("window.pwned") is None
+            assert tab.page.locator("img, script:not([src])").count() == 0
+            assert len(list(store.standing())) == 2
+
+
+def test_pictures_come_before_they_are_needed(browser, tmp_path):
+    for i in range(12):
+        Image.new("RGB", (200, 150), (20 * i, 100, 100)).save(tmp_path / f"{i}.png")
+    with Store.open(tmp_path / "pictures.db", project=Project(CLASSES)) as store:
+        store.register(image_item(tmp_path / f"{i}.png", f"secret-cat-{i}.png") for i in range(12))
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+            tab.ready()
+            tab.page.wait_for_load_state("networkidle")
+            fetched = sum("/media/" in request.url for request in tab.requests)
+            assert fetched == 12
+            for _ in range(5):
+                assert tab.page.evaluate("document.querySelector('.card:not(.leaving) img').complete")
+                tab.page.keyboard.press("n")
+            assert sum("/media/" in request.url for request in tab.requests) == fetched
+            assert "secret" not in tab.page.content()  # a file's name may give the class away
+            (tmp_path / "0.png").unlink()
+
+
+def test_a_picture_that_is_gone_is_said_to_be(browser, tmp_path):
+    Image.new("RGB", (200, 150)).save(tmp_path / "gone.png")
+    with Store.open(tmp_path / "pictures.db", project=Project(CLASSES)) as store:
+        store.register([image_item(tmp_path / "gone.png", "gone.png")])
+        (tmp_path / "gone.png").unlink()
+        with served(lambda site: make_app(store, site)) as site:
+            tab = Tab(browser, site.origin)
+            tab.page.wait_for_selector(".card-failed")
+            tab.context.close()
+
+
+def test_for_those_who_do_not_see_or_do_not_want_motion(browser, store):
+    options = {"reduced_motion": "reduce"}
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, **options) as tab:
+        _, name = tab.asked()
+        page = tab.page
+        page.get_by_role("group", name=f"Is this an {name}?" if name == "owl" else f"Is this a {name}?").wait_for()
+        assert page.locator("#question").get_attribute("aria-live") == "polite"
+        order = []
+        for _ in range(6):
+            page.keyboard.press("Tab")
+            order.append(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
+        assert order[-4:] == ["no", "skip", "yes", "undo"] or order[2:5] == ["no", "skip", "yes"]
+        page.locator("#yes").focus()
+        before = tab.asked()
+        page.keyboard.press(" ")  # on a focused button the space bar is that button's
+        assert tab.asked() != before
+        tab.sent()
+        assert Counter(one.value for one in store.standing()) == {"yes": 1}
+        assert page.locator(".leaving").count() == 0
+
+
+def test_one_clear_target_for_every_thumb(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, **PHONE) as tab:
+        tab.ready()
+        for name in ("No", "Can’t tell", "Yes", "Undo"):
+            box = tab.page.get_by_role("button", name=name).bounding_box()
+            assert box["height"] >= 44, name
+            assert box["width"] >= 44, name
+        assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert tab.page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+
+
+def test_a_link_lets_in_and_its_end_shuts_out(browser, store):
+    with served(lambda site: make_app(store, site), tokens=True) as site:
+        person, token = invite_to(store, "Ann")
+        with Tab(browser, site.origin) as tab:
+            assert "open your link" in tab.page.locator("h1").inner_text().lower()
+            tab.page.goto(site.origin + "/join#wrong")
+            tab.page.get_by_text("This link does not work").wait_for()
+            tab.page.goto("about:blank")
+            tab.page.goto(site.invitation(token))
+            tab.press(3)
+            tab.sent()
+            assert token not in tab.page.url
+            (cookie,) = tab.context.cookies()
+            assert cookie["httpOnly"]
+            assert cookie["sameSite"] == "Strict"
+            assert tab.page.evaluate("document.cookie") == ""
+            assert {one.annotator for one in store.standing()} == {person.id}
+            tab.requests.clear()
+            store.revoke(person.id)
+            tab.press()
+            tab.page.wait_for_selector("[data-state=ended]")
+            assert tab.unsent() == 1  # kept, in case the link is renewed
+            tab.page.goto("about:blank")
+            tab.page.goto(site.invitation(store.renew_token(person.id)))
+            tab.ready()
+            tab.sent()
+            assert_true_answers(store, 4)
+            tab.requests.clear()
+
+
+def test_the_owner_sees_figures_and_invites(browser, store):
+    with served(lambda site: make_app(store, site), tokens=True) as site:
+        token = store.renew_token(owner_of(store).id)
+        with Tab(browser, site.origin, "/join#" + token) as tab:
+            tab.page.wait_for_selector(".figure")
+            tab.page.get_by_label("Name").fill("Ben")
+            tab.page.get_by_role("button", name="Make a link").click()
+            tab.page.wait_for_selector("#invite-link:not([hidden])")
+            link = tab.page.locator("#invite-link").inner_text()
+            assert store.annotator_by_token(link.partition("#")[2]).name == "Ben"
+            with Tab(browser, site.origin, link.removeprefix(site.origin)) as other:
+                other.press(12)
+                other.sent()
+                other.page.goto(site.origin + "/dashboard")
+                assert "Only the owner" in other.page.locator("main").inner_text()
+                other.errors.clear()  # the browser notes the refusal
+            tab.until("document.querySelector('.tile b').textContent === '12'")
+            tab.page.get_by_role("button", name="End the link of Ben").click()
+            tab.page.get_by_text("Ben (ended)").wait_for()
+            assert store.annotator_by_token(link.partition("#")[2]) is None
+
+
+def test_a_page_elsewhere_that_links_here_gets_people_in(browser, store):
+    """Their cookie is held back on the way from another site; the page loads once more from here, with it."""
+    with served(lambda site: make_app(store, site), tokens=True) as site:
+        _, token = invite_to(store, "Ann")
+        tab = Tab(browser, site.origin, "/join#" + token)
+        tab.ready()
+        elsewhere = f"http://localhost:{site.port + 1}/"
+        body = f'<a id="go" href="{site.origin}/">here</a>'
+        tab.context.route(elsewhere, lambda route: route.fulfill(body=body, content_type="text/html"))
+        tab.page.goto(elsewhere)
+        tab.page.click("#go")
+        tab.ready()
+        assert json.loads(tab.page.evaluate("fetch('/api/progress').then((r) => r.text())"))["items"] == 120
+        tab.context.close()

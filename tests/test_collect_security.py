@@ -1,0 +1,386 @@
+"""The guard: who gets in, what a request may be, and what every response carries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+
+import httpx
+import pytest
+
+from browser import served
+from helpers import raises
+from naysayer.collect import security
+from naysayer.collect.app import invite_to, make_app, owner_of
+from naysayer.collect.items import text_item
+from naysayer.collect.records import Project
+from naysayer.collect.security import Buckets, Guard, Site, is_loopback, reachable, token_of
+from naysayer.collect.store import Store
+
+POST = {"x-naysayer": "1", "content-type": "application/json"}
+
+
+class Person:
+    id = "somebody"
+
+
+async def hello(scope, receive, send):
+    """An app that tells the body and the person it was given, and fails when told to."""
+    message = await receive()
+    if message["body"] == b"fail":
+        raise RuntimeError("secret path /etc/secret")
+    who = scope["state"]["person"]
+    body = json.dumps({"body": len(message["body"]), "who": who and who.id}).encode()
+    headers = [(b"content-type", b"application/json"), (b"server", b"told")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def ask(guard, method="GET", path="/", *, base="http://127.0.0.1:8000", **options):
+    """One request to an app, without a network."""
+
+    async def run():
+        transport = httpx.ASGITransport(guard, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+            return await client.request(method, path, **options)
+
+    return asyncio.run(run())
+
+
+def local(**options):
+    return Guard(hello, Site(), lambda token: None, Person(), **options)
+
+
+def closed(**options):
+    site = Site("0.0.0.0", 8000)
+    return Guard(hello, site, lambda token: Person() if token == "right" else None, **options)
+
+
+def assert_refused(response, status, words):
+    assert response.status_code == status, response.text
+    assert list(response.json()) == ["error"]
+    assert words in response.json()["error"]
+    assert response.headers["content-security-policy"] == security.POLICY
+
+
+def test_the_comparison_sees_what_is_not_refused():
+    with pytest.raises(AssertionError):
+        assert_refused(ask(local()), 403, "")
+
+
+# ---- where the app is -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("site", "is_local", "origin"),
+    [
+        (Site(), True, "http://127.0.0.1:8000"),
+        (Site("localhost", 81), True, "http://localhost:81"),
+        (Site("::1", 81), True, "http://[::1]:81"),
+        (Site("192.168.1.7", 81), False, "http://192.168.1.7:81"),
+        (Site("127.0.0.1", 81, "https://labels.example.org/"), False, "https://labels.example.org"),
+    ],
+)
+def test_a_site_knows_whether_only_this_machine_reaches_it(site, is_local, origin):
+    assert (site.local, site.origin) == (is_local, origin)
+
+
+def test_a_site_that_listens_everywhere_names_an_address_that_others_find():
+    site = Site("0.0.0.0", 81)
+    assert not site.local
+    assert "0.0.0.0" not in site.origin
+    assert site.hosts is None
+    assert reachable("10.0.0.1") == "10.0.0.1"
+    assert not is_loopback("example.org")
+
+
+@pytest.mark.parametrize("public", ["labels.example.org", "ftp://x", "https://x/path", "https://x?q=1", ""])
+def test_a_public_address_is_checked(public):
+    with raises("the public address must be like https://labels.example.org"):
+        Site(public=public)
+
+
+def test_cookies_are_out_of_reach():
+    plain = Site("0.0.0.0", 81).set_cookie("t")
+    assert plain.startswith("naysayer-81=t; Path=/;")
+    assert "HttpOnly; SameSite=Strict" in plain
+    assert "Secure" not in plain
+    secure = Site("127.0.0.1", 81, "https://x.org").set_cookie("t")
+    assert secure.startswith("__Host-naysayer=t; Path=/;")
+    assert secure.endswith("; Secure")
+
+
+def test_a_link_carries_its_token_where_servers_do_not_see_it():
+    assert Site("127.0.0.1", 81, "https://x.org").invitation("t") == "https://x.org/join#t"
+
+
+# ---- who it is ------------------------------------------------------------------------------------------------------
+
+
+def test_this_machine_needs_no_token_and_others_do():
+    assert ask(local()).json()["who"] == "somebody"
+    assert ask(closed()).json()["who"] is None
+    assert ask(closed(), headers={"cookie": "naysayer-8000=right"}).json()["who"] == "somebody"
+    assert ask(closed(), headers={"cookie": "a=b; naysayer-8000=right"}).json()["who"] == "somebody"
+    assert ask(closed(), headers={"authorization": "Bearer right"}).json()["who"] == "somebody"
+    for wrong in ({"cookie": "naysayer-8000=wrong"}, {"authorization": "Bearer wrong"}, {"authorization": "right"}):
+        assert ask(closed(), headers=wrong).json()["who"] is None
+
+
+@pytest.mark.parametrize("cookie", ["", ";;;", "naysayer=", 'naysayer="', "\x01=1; naysayer", "naysayer[]=x"])
+def test_a_broken_cookie_is_none(cookie):
+    assert token_of({"cookie": cookie}, "naysayer") is None
+
+
+# ---- where it comes from --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:9", "localhost", "127.0.0.1.evil.example:8000", "a@b", ""])
+def test_another_name_for_this_machine_is_refused(host):
+    assert_refused(ask(local(), headers={"host": host}), 421, "this server answers to http://127.0.0.1:8000 only")
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "LOCALHOST:8000", "127.0.0.1:8000", "[::1]:8000"])
+def test_its_own_names_are_not(host):
+    assert ask(local(), headers={"host": host}).status_code == 200
+
+
+def test_behind_a_proxy_nobody_passes_as_local():
+    for name in security.FORWARDED:
+        assert_refused(ask(local(), headers={name: "1.2.3.4"}), 421, "start it with --public")
+
+
+def test_a_public_name_is_the_only_one():
+    guard = Guard(hello, Site("127.0.0.1", 81, "https://x.org"), lambda token: None)
+    assert ask(guard, headers={"host": "x.org"}).status_code == 200
+    assert_refused(ask(guard, headers={"host": "127.0.0.1:81"}), 421, "answers to https://x.org only")
+    headers = {**POST, "host": "x.org", "origin": "http://x.org"}
+    assert_refused(ask(guard, "POST", headers=headers), 403, "other sites")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:9"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
+    ],
+)
+def test_posts_from_other_sites_are_refused(headers):
+    assert_refused(ask(local(), "POST", headers=POST | headers, content=b"{}"), 403, "from other sites")
+
+
+def test_other_sites_may_link_but_not_read():
+    cross = {"sec-fetch-site": "cross-site"}
+    assert ask(local(), headers=cross | {"sec-fetch-mode": "navigate"}).status_code == 200
+    for mode in ("no-cors", "cors", "websocket"):
+        assert_refused(ask(local(), headers=cross | {"sec-fetch-mode": mode}), 403, "from other sites")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_what_a_form_can_send_is_refused(kind):
+    assert_refused(ask(local(), "POST", headers={"content-type": kind}), 403, "must carry the header X-Naysayer: 1")
+    assert_refused(ask(local(), "POST", headers=POST | {"content-type": kind}), 415, "must be application/json")
+
+
+def test_our_own_page_may_post():
+    own = {"origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"}
+    assert ask(local(), "POST", headers=POST | own, content=b"{}").json()["body"] == 2
+
+
+def test_a_header_that_decides_comes_once():
+    headers = [("host", "127.0.0.1:8000"), ("host", "evil.example")]
+    assert_refused(ask(local(), headers=headers), 400, "the header host must come once")
+
+
+# ---- how much -------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_has_a_limit_told_or_not():
+    most = security.LIMIT_BYTES
+    assert ask(local(), "POST", headers=POST, content=b"x" * most).json()["body"] == most
+    assert_refused(ask(local(), "POST", headers=POST, content=b"x" * (most + 1)), 413, "at most 65536 bytes")
+
+    async def pieces():
+        for _ in range(100):
+            yield b"x" * 1024
+
+    assert_refused(ask(local(), "POST", headers=POST, content=pieces()), 413, "at most 65536 bytes")
+
+
+def test_a_large_body_is_given_up_while_it_comes():
+    read = []
+
+    async def receive():
+        read.append(1)
+        return {"type": "http.request", "body": b"x" * 1024, "more_body": True}
+
+    with pytest.raises(security.Refused):
+        asyncio.run(security.read_body({}, receive))
+    assert len(read) == 65  # of a body without an end
+
+
+def test_a_body_that_breaks_off_is_refused():
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(security.Refused, match="ended before its body did"):
+        asyncio.run(security.read_body({}, receive))
+
+
+def test_a_slow_body_is_given_up(monkeypatch):
+    monkeypatch.setattr(security, "LIMIT_SECONDS", 0.2)
+
+    async def slowly():
+        for _ in range(50):
+            yield b"x"
+            await asyncio.sleep(0.05)
+
+    assert_refused(ask(local(), "POST", headers=POST, content=slowly()), 408, "must come within 0.2 seconds")
+
+
+def test_a_slow_body_over_a_real_connection_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(security, "LIMIT_SECONDS", 0.3)
+    with (
+        Store.open(tmp_path / "a.db", project=Project(("a", "b"))) as store,
+        served(lambda site: make_app(store, site)) as site,
+        socket.create_connection(("127.0.0.1", site.port), timeout=10) as line,
+    ):
+        head = "POST /api/undo HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nX-Naysayer: 1\r\nContent-Type: application/json\r\n"
+        line.sendall(head.format(site.port).encode() + b"Content-Length: 1000\r\n\r\n{")
+        assert line.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_rates_are_limited_by_address_and_by_person():
+    now = [0.0]
+    guard = closed(known=Buckets(1, 3), unknown=Buckets(1, 2), clock=lambda: now[0])
+    assert [ask(guard).status_code for _ in range(3)] == [200, 200, 429]
+    assert_refused(ask(guard), 429, "too many requests")
+    assert ask(guard).headers["retry-after"] == "1"
+    mine = {"authorization": "Bearer right"}
+    assert [ask(guard, headers=mine).status_code for _ in range(4)] == [200, 200, 200, 429]
+    now[0] += 1
+    assert [ask(guard).status_code for _ in range(2)] == [200, 429]
+
+
+def test_guessing_tokens_is_limited_whatever_is_guessed():
+    guard = closed(unknown=Buckets(1, 5), clock=lambda: 0.0)
+    tries = [ask(guard, headers={"authorization": f"Bearer {i}"}).status_code for i in range(8)]
+    assert tries == [200] * 5 + [429] * 3
+
+
+def test_buckets_forget_the_longest_unseen():
+    buckets = Buckets(rate=1, burst=1, size=2)
+    assert [buckets.wait(key, 0.0) for key in "aab"] == [0.0, 1.0, 0.0]
+    assert buckets.wait("c", 0.0) == 0.0
+    assert buckets.wait("a", 0.0) == 0.0  # forgotten
+    assert buckets.wait("c", 0.5) == 0.5
+
+
+# ---- what every response carries ------------------------------------------------------------------------------------
+
+
+def test_every_response_is_locked_down():
+    headers = ask(local()).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+    assert "server" not in headers
+    assert "access-control-allow-origin" not in headers
+
+
+def test_a_failure_tells_nothing():
+    response = ask(local(), "POST", headers=POST, content=b"fail")
+    assert_refused(response, 500, "something went wrong on the server")
+    assert "secret" not in response.text
+
+
+def test_web_sockets_are_closed():
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(local()({"type": "websocket"}, None, send))
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+# ---- tokens against a store -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "answers.db", project=Project(("cat", "dog"))) as opened:
+        opened.register([text_item("one", "1"), text_item("two", "2")])
+        yield opened
+
+
+def test_tokens_are_needed_checked_hashed_and_revocable(store):
+    site = Site("0.0.0.0", 8000)
+    app = make_app(store, site)
+    person, token = invite_to(store, "Ann")
+    paths = ["/api/next", "/api/progress", "/media/" + "0" * 32, "/api/dashboard", "/", "/dashboard"]
+    for path in paths:
+        assert ask(app, path=path).status_code == 401, path
+        assert ask(app, path=path, headers={"cookie": f"naysayer-8000={token[:-1]}x"}).status_code == 401, path
+    mine = {"cookie": f"naysayer-8000={token}"}
+    assert ask(app, path="/api/next", headers=mine).status_code == 200
+    for path in ("/dashboard", "/api/dashboard"):
+        assert_refused(ask(app, path=path, headers=mine), 403, "only the owner")
+    for path, body in (("/api/invite", {"name": "Eve"}), ("/api/revoke", {"id": person.id})):
+        assert_refused(ask(app, "POST", path, headers=mine | POST, json=body), 403, "only the owner")
+    for table in ("meta", "annotator", "question", "answer"):
+        assert token not in str(list(store.rows(table)))
+    store.revoke(person.id)
+    for path in paths:
+        assert ask(app, path=path, headers=mine).status_code == 401, path
+
+
+def test_a_token_becomes_a_cookie(store):
+    app = make_app(store, Site("0.0.0.0", 8000))
+    _, token = invite_to(store, "Ann")
+    joined = ask(app, "POST", "/api/join", headers=POST, json={"token": token})
+    assert joined.json() == {"to": "/"}
+    assert joined.headers["set-cookie"].startswith(f"naysayer-8000={token}; ")
+    assert_refused(ask(app, "POST", "/api/join", headers=POST, json={"token": "wrong"}), 401, "does not work")
+    owner = store.renew_token(owner_of(store).id)
+    assert ask(app, "POST", "/api/join", headers=POST, json={"token": owner}).json() == {"to": "/dashboard"}
+
+
+def test_a_name_that_is_invited_again_is_the_same_person_with_a_new_link(store):
+    first, old = invite_to(store, "Ann")
+    second, new = invite_to(store, " Ann ")
+    assert first.id == second.id
+    assert store.annotator_by_token(old) is None
+    assert store.annotator_by_token(new).id == first.id
+
+
+def test_a_link_from_another_site_is_loaded_once_more(store):
+    """Browsers hold the cookie back on the way from elsewhere."""
+    app = make_app(store, Site("0.0.0.0", 8000))
+    headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    response = ask(app, headers=headers)
+    assert response.status_code == 200
+    assert response.headers["refresh"] == "0; url=/"
+    assert response.content == b""
+
+
+def test_tokens_are_compared_in_the_same_time_wherever_they_differ(store, monkeypatch):
+    """Not by a clock, which would be of no use here: the comparison is the one that is made for it."""
+    import hmac
+
+    seen = []
+    real = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: seen.append(1) or real(a, b))
+    _, token = invite_to(store, "Ann")
+    assert store.annotator_by_token(token) is not None
+    assert seen
