@@ -71,9 +71,10 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction that no other one runs beside; it is durable once the block has ended."""
-        engine = self._engine.execution_options(writes=True)
-        with self.told_plainly("write"), engine.begin() as connection:
-            yield connection
+        with self.told_plainly("write"), self._engine.connect() as connection:
+            connection.execution_options(writes=True)
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

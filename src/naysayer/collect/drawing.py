@@ -7,20 +7,37 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict
 from random import Random
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, delete, func, insert, select, tuple_
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Integer,
+    RowMapping,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+)
 
 from naysayer.collect.items import Item
 from naysayer.collect.questions import Candidate, Pool, is_repeat, repeat_tries
 from naysayer.collect.records import Ask, Project, Question
-from naysayer.collect.schema import annotator, answer, item, pending, question, said_of, stands, tally
+from naysayer.collect.schema import annotator, answer, item, one_of, pending, question, said_of, stands, tally
 
 PENDING_SECONDS = 600.0  # a question that is not answered by then no longer keeps others from its item
 REPEAT_AFTER = 10  # own answers that lie between a question and its repetition to the same annotator
 _MOST_ROWS = 500
+
+
+_end_waiting = delete(pending).where(pending.c.expires <= bindparam("now"))
+_known = select(annotator.c.id).where(annotator.c.id.in_(one_of("names")))
+_held = select(pending).where(pending.c.annotator.in_(one_of("names"))).order_by(pending.c.expires)
 
 
 def hand_out(
@@ -29,11 +46,11 @@ def hand_out(
     """Give each who asks their questions: those they were handed and have not answered, then new ones."""
     if not asks:
         return []
-    now, names = time.time(), {ask.annotator for ask in asks}
-    connection.execute(delete(pending).where(pending.c.expires <= now))
-    known = set(connection.scalars(select(annotator.c.id).where(annotator.c.id.in_(names))))
+    now, names = time.time(), list({ask.annotator for ask in asks})
+    connection.execute(_end_waiting, {"now": now})
+    known = set(connection.scalars(_known, {"names": names}))
     held: dict[str, dict[str, str]] = defaultdict(dict)  # annotator → question → item
-    for row in connection.execute(select(pending).where(pending.c.annotator.in_(names)).order_by(pending.c.expires)):
+    for row in connection.execute(_held, {"names": names}):
         held[row.annotator][row.question_id] = row.item_id
     pages = _pages(connection, project, first=sum(ask.n for ask in asks) + 8)
     pool = Pool(pages, project.n_classes, project.probabilities, random)
@@ -48,7 +65,7 @@ def hand_out(
         while len(ids) < ask.n and (drawn := pool.draw(ask.annotator, mine.values())):
             ids.append(secrets.token_hex(16))
             mine[ids[-1]] = drawn.item_id
-            new.append({"id": ids[-1], "annotator": ask.annotator, "asked": now, "repeat_of": None, **asdict(drawn)})
+            new.append({"id": ids[-1], "annotator": ask.annotator, "asked": now, "repeat_of": None, **vars(drawn)})
         given.append(ids)
     if new:
         # A repetition takes the place of a new question, never of none: so the end of a project is an end.
@@ -70,13 +87,18 @@ def to_item(row: RowMapping) -> Item:
     return Item(row["id"], row["kind"], row["name"], row["path"], content)
 
 
+_question = [question.c[name].label(f"question_{name}") for name in ("id", "annotator")]
+_with_item = (
+    select(*_question, question.c.class_index, question.c.probability, question.c.repeat_of, item)
+    .join_from(question, item, question.c.item_id == item.c.id)
+    .where(question.c.id.in_(one_of("ids")))
+)
+
+
 def read_questions(connection: Connection, ids: Collection[str]) -> dict[str, Question]:
     """Read questions with their items."""
     if not ids:
         return {}
-    wanted = [question.c[name].label(f"question_{name}") for name in ("id", "annotator")]
-    query = select(*wanted, question.c.class_index, question.c.probability, question.c.repeat_of, item)
-    query = query.join_from(question, item, question.c.item_id == item.c.id).where(question.c.id.in_(ids))
     return {
         row["question_id"]: Question(
             id=row["question_id"],
@@ -86,31 +108,38 @@ def read_questions(connection: Connection, ids: Collection[str]) -> dict[str, Qu
             annotator=row["question_annotator"],
             repeat_of=row["repeat_of"],
         )
-        for row in connection.execute(query).mappings()
+        for row in connection.execute(_with_item, {"ids": list(ids)}).mappings()
     }
 
 
-def undecided(n_classes: int) -> ColumnElement[bool]:
+def undecided(n_classes: int | BindParameter[int]) -> ColumnElement[bool]:
     """Give the condition that an item's class is not known: nobody said yes, and two classes are left at least."""
     return (tally.c.n_yes == 0) & (tally.c.n_ruled_out < n_classes - 1)
 
 
+_is_busy = select(pending.c.item_id).where(pending.c.item_id == tally.c.item_id).exists()
+_open = (
+    select(tally.c.item_id, tally.c.n_answers, tally.c.n_repeats)
+    .where(undecided(bindparam("n_classes", type_=Integer)), tally.c.n_answers < bindparam("enough"))
+    .order_by(tally.c.n_answers, tally.c.item_id)
+    .limit(bindparam("size", type_=Integer))
+)
+_after = tuple_(tally.c.n_answers, tally.c.item_id) > tuple_(bindparam("n", type_=Integer), bindparam("id", type_=Text))
+_free, _busy = _open.where(~_is_busy, _after), _open.where(_is_busy)
+
+
 def _pages(connection: Connection, project: Project, first: int) -> Iterator[list[Candidate]]:
     """Read the items to ask about, fewest answers first, piece by piece; then those that somebody is busy with."""
-    query = select(tally.c.item_id, tally.c.n_answers, tally.c.n_repeats).where(undecided(project.n_classes))
-    if project.answers_per_item is not None:
-        query = query.where(tally.c.n_answers < project.answers_per_item)
-    query = query.order_by(tally.c.n_answers, tally.c.item_id)
-    busy = select(pending.c.item_id).where(pending.c.item_id == tally.c.item_id).exists()
-    place = tuple_(tally.c.n_answers, tally.c.item_id)
-    free, size = query.where(~busy), first
-    while rows := connection.execute(free.limit(size)).all():
+    enough = 2**31 - 1 if project.answers_per_item is None else project.answers_per_item
+    what = {"n_classes": project.n_classes, "enough": enough, "size": first}
+    last: tuple[int, str] = (-1, "")
+    while rows := connection.execute(_free, what | {"n": last[0], "id": last[1]}).all():
         yield _candidates(connection, rows, busy=False)
-        if len(rows) < size:
+        if len(rows) < what["size"]:
             break
-        free = query.where(~busy, place > tuple_(rows[-1].n_answers, rows[-1].item_id))
-        size = min(2 * size, _MOST_ROWS)
-    yield _candidates(connection, connection.execute(query.where(busy).limit(_MOST_ROWS)).all(), busy=True)
+        last = (rows[-1].n_answers, rows[-1].item_id)
+        what["size"] = min(2 * what["size"], _MOST_ROWS)
+    yield _candidates(connection, connection.execute(_busy, what | {"size": _MOST_ROWS}).all(), busy=True)
 
 
 def _candidates(connection: Connection, rows: Collection[Any], busy: bool) -> list[Candidate]:
@@ -127,6 +156,18 @@ def _candidates(connection: Connection, rows: Collection[Any], busy: bool) -> li
     return candidates
 
 
+_to_repeat = (
+    select(answer.c.seq, answer.c.annotator, question.c.id.label("repeat_of"))
+    .add_columns(question.c.item_id, question.c.class_index, question.c.probability)
+    .join_from(answer, question, answer.c.question_id == question.c.id)
+    .where(answer.c.seq.in_(one_of("tries")), answer.c.value.in_(["yes", "no"]), stands, question.c.repeat_of.is_(None))
+)
+_repeated = select(question.c.annotator, question.c.repeat_of).where(question.c.repeat_of.in_(one_of("ids")))
+_latest = select(answer.c.seq).where(answer.c.annotator == annotator.c.id).order_by(answer.c.seq.desc())
+_recent = select(annotator.c.id, _latest.offset(REPEAT_AFTER - 1).limit(1).scalar_subquery())
+_recent = _recent.where(annotator.c.id.in_(one_of("names")))
+
+
 def _repeat(
     connection: Connection, drawn: list[dict[str, Any]], held: Mapping[str, dict[str, str]], random: Random
 ) -> None:
@@ -137,17 +178,11 @@ def _repeat(
     if not drawn or not (last := connection.scalar(select(func.max(answer.c.seq)))):
         return
     tries = [repeat_tries(last, random) for _ in drawn]
-    copied = [question.c[name] for name in ("item_id", "class_index", "probability")]
-    query = select(answer.c.seq, answer.c.annotator, question.c.id.label("repeat_of"), *copied)
-    query = query.join_from(answer, question, answer.c.question_id == question.c.id)
-    query = query.where(answer.c.seq.in_({seq for each in tries for seq in each}), stands)
-    query = query.where(answer.c.value.in_(["yes", "no"]), question.c.repeat_of.is_(None))
-    found = {row["seq"]: row for row in connection.execute(query).mappings()}
-    names = {row["annotator"] for row in drawn}
-    again = select(question.c.annotator, question.c.repeat_of).where(question.c.annotator.in_(names))
-    again = again.where(question.c.repeat_of.in_({row["repeat_of"] for row in found.values()}))
-    seen = {tuple(row) for row in connection.execute(again)}
-    recent = _recent(connection, names)
+    numbers = list({seq for each in tries for seq in each})
+    found = {row["seq"]: row for row in connection.execute(_to_repeat, {"tries": numbers}).mappings()}
+    seen = set(map(tuple, connection.execute(_repeated, {"ids": [row["repeat_of"] for row in found.values()]})))
+    names = list({row["annotator"] for row in drawn})
+    recent = {id: seq or 0 for id, seq in connection.execute(_recent, {"names": names})}
     for new, each in zip(drawn, tries):
         name = new["annotator"]
         for first in (found[seq] for seq in each if seq in found):
@@ -156,11 +191,3 @@ def _repeat(
                 new |= {key: first[key] for key in ("item_id", "class_index", "probability", "repeat_of")}
                 held[name][new["id"]] = first["item_id"]
                 break
-
-
-def _recent(connection: Connection, names: Collection[str]) -> dict[str, int]:
-    """Give the number of each annotator's tenth latest answer, 0 for one who gave fewer."""
-    latest = select(answer.c.seq).where(answer.c.annotator == annotator.c.id).order_by(answer.c.seq.desc())
-    latest = latest.offset(REPEAT_AFTER - 1).limit(1)
-    query = select(annotator.c.id, latest.scalar_subquery()).where(annotator.c.id.in_(names))
-    return {id: seq or 0 for id, seq in connection.execute(query)}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
 from naysayer.collect.drawing import read_questions, waiting
 from naysayer.collect.records import Answer, Ask, Conflict, Question, Undo
-from naysayer.collect.schema import answer, count_items, pending, question, stands
+from naysayer.collect.schema import answer, count_items, one_of, pending, question, stands
 
 MOST_QUESTIONS = 20  # that one request may ask for
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -45,17 +44,21 @@ def check_request(request: Ask | Answer | Undo) -> None:
 _NOT_ASKED = "an answer must be to a question that its annotator was asked; {!r} is none"
 
 
+_stored = select(answer.c.id, answer.c.question_id, answer.c.annotator, answer.c.value)
+_stored = _stored.where(answer.c.id.in_(one_of("ids")))
+_asked = select(question.c.id, question.c.annotator, question.c.item_id).where(question.c.id.in_(one_of("ids")))
+_answered = select(answer.c.question_id).where(answer.c.question_id.in_(one_of("ids")), stands)
+_no_longer_waits = delete(pending).where(pending.c.question_id.in_(one_of("ids")))
+
+
 def store_answers(connection: Connection, answers: list[Answer]) -> list[bool | Exception]:
     """Store answers, each once."""
     if not answers:
         return []
-    ids, question_ids = {each.id for each in answers}, {each.question_id for each in answers}
-    columns = (answer.c.id, answer.c.question_id, answer.c.annotator, answer.c.value)
-    stored = {row.id: tuple(row) for row in connection.execute(select(*columns).where(answer.c.id.in_(ids)))}
-    asked = {row.id: row for row in connection.execute(select(question).where(question.c.id.in_(question_ids)))}
-    answered = set(
-        connection.scalars(select(answer.c.question_id).where(answer.c.question_id.in_(question_ids), stands))
-    )
+    ids, questions = {"ids": [each.id for each in answers]}, {"ids": list({each.question_id for each in answers})}
+    stored = {row.id: tuple(row) for row in connection.execute(_stored, ids)}
+    asked = {row.id: row for row in connection.execute(_asked, questions)}
+    answered = set(connection.scalars(_answered, questions))
     now, results, new = time.time(), list[bool | Exception](), list[dict[str, Any]]()
     for each in answers:
         what = (each.id, each.question_id, each.annotator, each.value)
@@ -69,12 +72,12 @@ def store_answers(connection: Connection, answers: list[Answer]) -> list[bool | 
         else:
             stored[each.id] = what
             answered.add(each.question_id)
-            new.append(asdict(each) | {"answered": now})
+            new.append(vars(each) | {"answered": now})
             results.append(True)
     if new:
         done = [row["question_id"] for row in new]
         connection.execute(insert(answer), new)
-        connection.execute(delete(pending).where(pending.c.question_id.in_(done)))
+        connection.execute(_no_longer_waits, {"ids": done})
         count_items(connection, {asked[id].item_id for id in done})
     return results
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     CheckConstraint,
     Column,
     Connection,
@@ -139,6 +140,20 @@ _set_tally = (
 )
 
 
+def one_of(name: str) -> BindParameter[Any]:
+    """Give a parameter for a list: ``column.in_(one_of("ids"))``.
+
+    Statements that run for each answer are built once, with parameters: SQLAlchemy takes as long to build one as to
+    run it.
+    """
+    return bindparam(name, expanding=True)
+
+
+_asked_of = select(question).where(question.c.item_id.in_(one_of("ids")))
+_said_to = select(answer.c.question_id, answer.c.annotator, answer.c.value)
+_said_to = _said_to.where(answer.c.question_id.in_(one_of("ids")), stands)
+
+
 class Said(NamedTuple):
     """One standing answer about an item."""
 
@@ -151,13 +166,11 @@ class Said(NamedTuple):
 def said_of(connection: Connection, item_ids: Collection[str]) -> dict[str, list[Said]]:
     """Read the standing answers about some items; items without any are left out."""
     # Two queries by key and no join, which PostgreSQL begins at the wrong end until it has counted a new table.
-    asked = {row.id: row for row in connection.execute(select(question).where(question.c.item_id.in_(item_ids)))}
+    asked = {row.id: row for row in connection.execute(_asked_of, {"ids": list(item_ids)})} if item_ids else {}
     found: dict[str, list[Said]] = defaultdict(list)
-    if asked:
-        columns = (answer.c.question_id, answer.c.annotator, answer.c.value)
-        for id, name, value in connection.execute(select(*columns).where(answer.c.question_id.in_(asked), stands)):
-            about = asked[id]
-            found[about.item_id].append(Said(about.class_index, about.repeat_of is not None, name, value))
+    for id, name, value in connection.execute(_said_to, {"ids": list(asked)}) if asked else ():
+        about = asked[id]
+        found[about.item_id].append(Said(about.class_index, about.repeat_of is not None, name, value))
     return found
 
 
