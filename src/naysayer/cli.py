@@ -368,6 +368,89 @@ def data_path(
         print(place)
 
 
+@app.command()
+def survey(
+    file: Annotated[Path, typer.Argument(help="TOML file with the questions; examples/survey.toml shows one.")],
+    store: Annotated[
+        str | None, typer.Option(help="Where answers are kept: a SQLite file or a postgresql:// URL; default: FILE.db.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(help="Port; default: one that stays the same for this store.")] = None,
+    public: Annotated[
+        str | None, typer.Option(help="Address that people open, where a proxy stands before this server.")
+    ] = None,
+    results: Annotated[bool, typer.Option("--results", help="Print what the answers say; serve nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask private questions of which the true answer never leaves the respondent's device."""
+    from naysayer.collect.survey import read_survey
+    from naysayer.collect.survey_store import SurveyStore
+
+    asked = read_survey(file)
+    answers = SurveyStore(store or str(file.with_suffix(".db")), asked, create=not results)
+    try:
+        if results:
+            _print_survey(asked, answers, as_json)
+        else:
+            _serve_survey(asked, answers, host, port, public, as_json)
+    finally:
+        answers.close()
+
+
+def _serve_survey(asked: Any, answers: Any, host: str, port: int | None, public: str | None, as_json: bool) -> None:
+    """Serve a survey until Control-C, and print where."""
+    from naysayer.collect.app import listen, serve
+    from naysayer.collect.security import Site
+    from naysayer.collect.survey_app import make_app
+
+    with listen(host, port, answers.name) as listener:
+        site = Site(host, listener.getsockname()[1], public)
+        links = {"respondents": f"{site.origin}/s/{answers.key}", "results": site.invitation(answers.new_owner_token())}
+
+        def tell() -> None:
+            if as_json:
+                _print_json(links)
+            else:
+                n_private = sum(question.private for question in asked.questions)
+                print(f"{asked.title}: {len(asked.questions)} questions, {n_private} of them private")
+                print(f"for respondents, the same link for all: {links['respondents']}")
+                print(f"for you alone, the results:             {links['results']}")
+                if not site.local and not site.origin.startswith("https:"):
+                    print("Others on the way can read and change what goes over http: put a proxy with https before it.")
+                print(f"Answers are kept in {answers.name}. Control-C ends it.")
+            sys.stdout.flush()
+
+        serve(make_app(asked, answers, site), listener, tell)
+
+
+def _print_survey(asked: Any, answers: Any, as_json: bool) -> None:
+    """Print what a survey's answers say."""
+    from naysayer.collect.survey_results import encode, summary
+
+    found = summary(asked, encode(asked, answers.answers()))
+    if as_json:
+        _print_json(found)
+        return
+    print(f"{found['title']}: {found['respondents']:,} respondents\n")
+    for question, about in zip(asked.questions, found["questions"], strict=True):
+        kind = about["mode"] or "as answered"
+        print(f"{about['text']} ({kind}, {about['answers']:,} answers)")
+        rows = [
+            [option.text, _percent(*(min(1, max(0, share[key])) for key in ("estimate", "low", "high")))]
+            for option, share in zip(question.options, about["shares"])
+        ]
+        if rows:
+            _print_table(["option", "share % (95% interval)"], rows)
+        print(f"{about['warning']}\n" if about["warning"] else "")
+    for about in found["predictions"]:
+        if about["problem"] is None:
+            right = _percent(*(about["accuracy"][key] for key in ("estimate", "low", "high")))
+            print(f"{about['question']}: the other answers foretell it in {right} % of cases")
+        else:
+            print(f"{about['question']}: {about['problem']}")
+    print("\nCross-tables of every two questions: --json, or the page of results.")
+
+
 # ---- what the commands share --------------------------------------------------------------------------------
 
 

@@ -1,0 +1,23 @@
+// The draw that keeps a private answer on this device. All chance comes from the browser's cryptographic generator.
+
+// A whole number from 0 to n - 1, each equally likely: numbers past the last whole multiple of n are drawn again.
+export function below(n) {
+  const end = 2 ** 32 - (2 ** 32 % n);
+  const box = new Uint32Array(1);
+  do crypto.getRandomValues(box);
+  while (box[0] >= end);
+  return box[0] % n;
+}
+
+// A number from 0 to 1, 1 itself left out, with all the 53 bits that a number has.
+function unit() {
+  const [high, low] = crypto.getRandomValues(new Uint32Array(2));
+  return ((high >>> 5) * 2 ** 26 + (low >>> 6)) / 2 ** 53;
+}
+
+// The option to store: the chosen one with probability `truth`, else any other, each equally likely.
+export function draw(choice, n, truth) {
+  if (unit() < truth) return choice;
+  const other = below(n - 1);
+  return other < choice ? other : other + 1;
+}

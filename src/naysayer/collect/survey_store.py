@@ -1,0 +1,184 @@
+"""Where a survey's answers are kept: what the pages sent, and nothing about who sent it.
+
+A row of ``submission`` holds an id that the page made up, the day, and the stored options. There is no address, no
+browser, no time of day, and no order: SQLite keeps the table sorted by the random id. Rows are added, never changed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from datetime import datetime, timezone
+
+from sqlalchemy import Column, Connection, MetaData, Table, Text, func, insert, inspect, select
+
+from naysayer.collect.database import Database
+from naysayer.collect.store import hash_token
+from naysayer.collect.survey import Survey
+
+metadata = MetaData()
+meta = Table(
+    "survey_meta",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+submission = Table(
+    "submission",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("day", Text, nullable=False),
+    Column("answers", Text, nullable=False),  # JSON: question → stored option
+    sqlite_with_rowid=False,  # a row number would tell the order in which people answered
+)
+_APPEND_ONLY = {
+    "sqlite": [
+        f"""CREATE TRIGGER submission_no_{change} BEFORE {change} ON submission
+        BEGIN SELECT RAISE(ABORT, 'answers are only ever added'); END"""
+        for change in ("update", "delete")
+    ],
+    "postgresql": [
+        """CREATE FUNCTION submission_append_only() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'answers are only ever added'; END $$""",
+        """CREATE TRIGGER submission_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON submission
+        FOR EACH STATEMENT EXECUTE FUNCTION submission_append_only()""",
+    ],
+}
+
+
+class SurveyStore:
+    """The answers of one survey, in a SQLite file or a PostgreSQL database.
+
+    Parameters
+    ----------
+    where : the path of a SQLite file, or a URL that begins with ``postgresql://``.
+    survey : the survey whose answers these are. Once there are some, its options and modes may not change, since the
+        answers would mean something else; its words may.
+    create : begin a new store where there is none; else it must be there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from naysayer.collect.survey import Option, Question
+    >>> colour = Question("colour", "Which?", (Option("red", "Red"), Option("blue", "Blue")))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = SurveyStore(os.path.join(folder, "survey.db"), Survey("Colours", "", (colour,)))
+    ...     print(store.add("00ff", {"colour": "red"}), store.add("00ff", {"colour": "red"}), store.answers())
+    ...     store.close()
+    True False [{'colour': 'red'}]
+    """
+
+    def __init__(self, where: str | os.PathLike[str], survey: Survey, *, create: bool = True) -> None:
+        self._database = Database(where)
+        self.name = self._database.name
+        if not create and self._database.path is not None and not self._database.path.exists():
+            raise FileNotFoundError(f"no store of answers at {self._database.name}; serve the survey first")
+        try:
+            self._database.write_ahead()
+            with self._database.writing() as connection:
+                _migrate(connection)
+                _check_same(connection, survey, self._database.name)
+                self.key = _kept(connection, "key", secrets.token_urlsafe(16))
+        except BaseException:
+            self._database.close()
+            raise
+
+    def add(self, name: str, answers: Mapping[str, str]) -> bool:
+        """Store one respondent's answers, durably; False where that id was stored before, and nothing is changed."""
+        row = {"id": name, "day": datetime.now(timezone.utc).date().isoformat()}
+        with self._database.writing() as connection:  # no other writes between the look and the insertion
+            if connection.execute(select(submission.c.id).where(submission.c.id == name)).first() is not None:
+                return False
+            connection.execute(insert(submission).values(**row, answers=json.dumps(dict(answers), ensure_ascii=False)))
+        return True
+
+    def answers(self) -> list[dict[str, str]]:
+        """All stored answers, one dict a respondent, in the order of their random ids."""
+        with self._database.reading() as connection:
+            rows = connection.execute(select(submission.c.answers).order_by(submission.c.id))
+            return [json.loads(row.answers) for row in rows]
+
+    def count(self) -> int:
+        """How many respondents there are."""
+        with self._database.reading() as connection:
+            return _count(connection)
+
+    def new_owner_token(self) -> str:
+        """Make the token that opens the results; the one before it ends. The store keeps its hash alone."""
+        token = secrets.token_urlsafe(24)
+        with self._database.writing() as connection:
+            _put(connection, "owner", hash_token(token))
+        return token
+
+    def is_owner(self, token: str) -> bool:
+        """Whether this is the owner's token; compared in constant time."""
+        with self._database.reading() as connection:
+            kept = _get(connection, "owner")
+        return kept is not None and hmac.compare_digest(kept, hash_token(token))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+
+def _create(connection: Connection) -> None:
+    """Version 1."""
+    metadata.create_all(connection)
+    for statement in _APPEND_ONLY[connection.dialect.name]:
+        connection.exec_driver_sql(statement)
+
+
+MIGRATIONS = (_create,)  # in order, each from the version before it
+
+
+def _migrate(connection: Connection) -> None:
+    """Bring a store to this version, inside the caller's transaction."""
+    found = set(inspect(connection).get_table_names())
+    before = int(_get(connection, "schema_version") or 0) if "survey_meta" in found else 0
+    if before == 0 and found & {"survey_meta", "submission", "answer"}:
+        raise ValueError("the store must be a survey's or new; this one holds something else; choose another place")
+    if before > len(MIGRATIONS):
+        raise ValueError(
+            f"the store must be of version {len(MIGRATIONS)} or older; it is of version {before}; update naysayer"
+        )
+    for step in MIGRATIONS[before:]:
+        step(connection)
+    _put(connection, "schema_version", str(len(MIGRATIONS)))
+
+
+def _check_same(connection: Connection, survey: Survey, name: str) -> None:
+    """Refuse a survey whose questions are not those that the stored answers were given to."""
+    wanted = {question.id: question.definition() for question in survey.questions}
+    before = json.loads(_kept(connection, "questions", json.dumps(wanted)))
+    changed = [each for each in {**before, **wanted} if before.get(each) != wanted.get(each)]
+    if changed and _count(connection):
+        raise ValueError(
+            f"question {changed[0]!r} is not as it was when the answers in {name} were given; "
+            f"only its words may change; take another --store"
+        )
+    _put(connection, "questions", json.dumps(wanted))
+
+
+def _count(connection: Connection) -> int:
+    return int(connection.execute(select(func.count()).select_from(submission)).scalar_one())
+
+
+def _get(connection: Connection, key: str) -> str | None:
+    return connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar_one_or_none()
+
+
+def _put(connection: Connection, key: str, value: str) -> None:
+    if connection.execute(meta.update().where(meta.c.key == key).values(value=value)).rowcount == 0:
+        connection.execute(insert(meta).values(key=key, value=value))
+
+
+def _kept(connection: Connection, key: str, value: str) -> str:
+    """What is kept under a key; from the first time on, this value."""
+    found = _get(connection, key)
+    if found is None:
+        _put(connection, key, value)
+        return value
+    return found

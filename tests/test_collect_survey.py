@@ -1,0 +1,684 @@
+"""Surveys: what a file may say, what an answer gives away, and estimates that are unbiased with honest intervals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sqlite3
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from helpers import raises
+from naysayer import complement, metrics, planning, transition
+from naysayer.collect import survey_results as results
+from naysayer.collect import survey_store
+from naysayer.collect.database import StoreError
+from naysayer.collect.survey import (
+    EPSILONS,
+    MODES,
+    Option,
+    Question,
+    Survey,
+    equal_epsilon,
+    options_left,
+    privacy_failure,
+    privacy_loss,
+    read_survey,
+    respondents_needed,
+    truth_probability,
+)
+from naysayer.collect.survey_store import SurveyStore
+from postgres import NoPostgres, fresh_database, postgres
+
+WAYS = [("complementary", None), ("calibrated", 0.5), ("calibrated", 2.0), ("randomised_response", 1.0), (None, None)]
+
+
+def question(n_options, mode=None, epsilon=None, name="q"):
+    options = tuple(Option(f"{name}{k}", f"Option {k}") for k in range(n_options))
+    return Question(name, "Which?", options, mode, epsilon)
+
+
+def ask(*questions):
+    return Survey("A survey", "", questions)
+
+
+# ---- the file -------------------------------------------------------------------------------------------------
+
+GOOD = """
+title = "Lunch"
+text = "Two questions."
+[[questions]]
+id = "diet"
+text = "What do you eat?"
+kind = "public"
+options = ["All", "No meat", {id = "vegan", text = "No animals"}]
+[[questions]]
+id = "paid"
+text = "Who paid?"
+kind = "private"
+options = ["Me", "You", "Them"]
+[[questions]]
+id = "stolen"
+text = "Ever left without paying?"
+kind = "private"
+mode = "randomised_response"
+epsilon = 1
+options = ["Yes", "No"]
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a survey file: GOOD, with one text in it replaced by another."""
+
+    def change(old="", new="", text=GOOD):
+        assert old in text
+        path = tmp_path / "survey.toml"
+        path.write_text(text.replace(old, new, 1), encoding="utf8")
+        return path
+
+    return change
+
+
+def test_a_survey_file_becomes_questions(write):
+    survey = read_survey(write())
+    assert (survey.title, survey.text) == ("Lunch", "Two questions.")
+    diet, paid, stolen = survey.questions
+    assert diet == Question(
+        "diet",
+        "What do you eat?",
+        (Option("All", "All"), Option("No meat", "No meat"), Option("vegan", "No animals")),
+    )
+    assert [q.private for q in survey.questions] == [False, True, True]
+    assert [q.says for q in survey.questions] == ["is", "not", "said"]
+    assert (paid.mode, paid.epsilon, stolen.mode, stolen.epsilon) == (*WAYS[0], *WAYS[3])
+    np.testing.assert_array_equal(diet.transition, np.eye(3))
+    np.testing.assert_array_equal(paid.transition, transition.uniform(3))
+    assert survey.question("paid") is paid
+    with raises("the survey has no question 'payd'; did you mean 'paid'?"):
+        survey.question("payd")
+
+
+def test_the_example_is_a_survey_with_every_mode():
+    survey = read_survey("examples/survey.toml")
+    assert {q.mode for q in survey.questions} == {None, *MODES}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('title = "Lunch"', "", "`title` of the survey must be a text of 1 to 100 characters; got None"),
+        ('title = "Lunch"', 'title = "  "', "`title` of the survey must be a text of 1 to 100 characters; got 0 char"),
+        (
+            'text = "Two',
+            'txt = "Two',
+            "the survey must have no key but title, text, questions; got 'txt'; did you mean",
+        ),
+        ('text = "Two questions."', "text = 3", "`text` of the survey must be a text of 0 to 5000 characters; got 3"),
+        ('id = "diet"', "", "question 1 must have an `id` of up to 40 small letters, digits, - and _; got None"),
+        ('id = "diet"', 'id = "My Diet"', "question 1 must have an `id` of up to 40 small letters"),
+        ('id = "diet"', 'id = "paid"', "each question must have its own `id`; two are called 'paid'"),
+        ('text = "Who paid?"', "", "`text` of question 'paid' must be a text of 1 to 5000 characters; got None"),
+        (
+            'options = ["Me"',
+            'answers = ["Me"',
+            "question 'paid' must have no key but id, text, options, kind, mode, eps",
+        ),
+        ('["Me", "You", "Them"]', '["Me"]', "question 'paid' must have a list of 2 to 50 options; got 1"),
+        ('["Me", "You", "Them"]', '"Me"', "question 'paid' must have a list of 2 to 50 options; got 'Me'"),
+        ('["Me", "You", "Them"]', str(["x"] * 51), "question 'paid' must have a list of 2 to 50 options; got 51"),
+        ('"You", "Them"', '"You", 5', "option 3 of question 'paid' must be a text of 1 to 100 characters; got 5"),
+        (
+            '"You", "Them"',
+            '"You", "You"',
+            "question 'paid' must have options that differ; 'You' is there more than once",
+        ),
+        ('text = "No animals"', 'text = "All"', "question 'diet' must have options that differ; 'All' is there more"),
+        (', text = "No animals"', "", "option 3 of question 'diet' must be a text of 1 to 100 characters; got None"),
+        ('id = "vegan"', 'name = "vegan"', "option 3 of question 'diet' must have no key but id, text; got 'name'"),
+        ('kind = "public"', "", 'question \'diet\' must have the `kind` "public" or "private"; got None'),
+        (
+            'kind = "public"',
+            'kind = "secret"',
+            'question \'diet\' must have the `kind` "public" or "private"; got \'sec',
+        ),
+        ('kind = "public"', 'kind = "public"\nepsilon = 1', "question 'diet' is public and must have no `epsilon`"),
+        (
+            'kind = "public"',
+            'kind = "public"\nmode = "calibrated"',
+            "question 'diet' is public and must have no `mode`",
+        ),
+        (
+            'mode = "r',
+            'mode = "R',
+            "question 'stolen' must have one of the modes complementary, calibrated, randomised_",
+        ),
+        ("epsilon = 1", "", "question 'stolen' must have an `epsilon` from 0.01 to 10 in the mode randomised_response"),
+        ("epsilon = 1", "epsilon = 0", "question 'stolen' must have an `epsilon` from 0.01 to 10"),
+        ("epsilon = 1", "epsilon = nan", "question 'stolen' must have an `epsilon` from 0.01 to 10"),
+        ("epsilon = 1", "epsilon = true", "question 'stolen' must have an `epsilon` from 0.01 to 10"),
+        (', "Them"]', ', "Them"]\nepsilon = 1', "question 'paid' has an `epsilon`, which a complementary label cannot"),
+        (', "Them"]', "]", "question 'paid' has 2 options, of which \"not the one\" gives away the other; set mode = "),
+        ('title = "Lunch"', "title = ", "must be a TOML file: "),
+    ],
+)
+def test_each_mistake_in_a_file_is_told_in_one_line(write, old, new, words):
+    path = write(old, new)
+    with raises(words) as caught:
+        read_survey(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_files_without_questions_or_not_there(write, tmp_path):
+    for text in ('title = "x"', 'title = "x"\nquestions = []', 'title = "x"\nquestions = "none"'):
+        with raises("the survey must have 1 to 100 questions; write each under [[questions]]"):
+            read_survey(write(text=text))
+    with raises("question 1 must be a table; write it under [[questions]]"):
+        read_survey(write(text='title = "x"\nquestions = ["Why?"]'))
+    with raises("no survey file at", FileNotFoundError):
+        read_survey(tmp_path / "none.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with raises("must be a TOML file"):
+        read_survey(tmp_path / "bytes.toml")
+
+
+def test_an_old_python_without_tomli_is_told_what_to_install(write, monkeypatch):
+    path = write()
+    monkeypatch.setitem(sys.modules, "tomllib", None)
+    monkeypatch.setitem(sys.modules, "tomli", None)
+    with raises("a survey file takes Python 3.11 or later, or the package tomli; pip install tomli", ImportError):
+        read_survey(path)
+
+
+# ---- what an answer gives away --------------------------------------------------------------------------------
+
+
+def worst_set(q, epsilon):
+    """The largest P(S | y) - exp(ε) P(S | z) over all sets S of stored options, by trying every one."""
+    n = len(q)
+    sets = [list(s) for size in range(n + 1) for s in itertools.combinations(range(n), size)]
+    pairs = itertools.permutations(range(n), 2)
+    return max(q[y, s].sum() - math.exp(epsilon) * q[z, s].sum() for y, z in pairs for s in sets)
+
+
+@pytest.mark.parametrize("n_options", [2, 3, 5, 8])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("mode", MODES[1:])
+def test_calibrated_and_randomised_response_keep_their_epsilon_exactly(mode, n_options, epsilon):
+    q = question(n_options, mode, epsilon).transition
+    ratios = [q[y, c] / q[z, c] for y, z, c in itertools.product(range(n_options), repeat=3)]
+    assert max(ratios) == pytest.approx(math.exp(epsilon))
+    assert privacy_loss(q) == pytest.approx(epsilon)
+    assert worst_set(q, epsilon) == pytest.approx(0, abs=1e-12)
+    assert privacy_failure(q, epsilon) == pytest.approx(0, abs=1e-12)
+    assert privacy_failure(q, 0.9 * epsilon) > 1e-4
+
+
+@pytest.mark.parametrize("n_options", [3, 5, 8])
+def test_a_complementary_label_has_the_same_delta_at_every_epsilon(n_options):
+    q = question(n_options, "complementary").transition
+    for epsilon in (0.0, 0.5, 2.0, 20.0):
+        assert worst_set(q, epsilon) == pytest.approx(1 / (n_options - 1))
+        assert privacy_failure(q, epsilon) == pytest.approx(1 / (n_options - 1))
+    assert privacy_loss(q) == math.inf
+
+
+def test_delta_is_the_worst_set_for_any_matrix():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        q = rng.dirichlet(np.full(4, 0.7), size=4)
+        for epsilon in (0.0, 0.3, 1.0):
+            assert privacy_failure(q, epsilon) == pytest.approx(worst_set(q, epsilon))
+
+
+def test_the_probability_of_the_truth_and_its_epsilon_are_inverse():
+    for n_options, epsilon in itertools.product((2, 3, 10), (0.2, 1.0, 4.0)):
+        q = truth_probability("calibrated", n_options, epsilon)
+        assert math.log((1 - q) / ((n_options - 1) * q)) == pytest.approx(epsilon)
+        p = truth_probability("randomised_response", n_options, epsilon)
+        assert math.log(p * (n_options - 1) / (1 - p)) == pytest.approx(epsilon)
+    assert truth_probability("calibrated", 5, 1e-9) == pytest.approx(1 / 5)
+    assert truth_probability("calibrated", 5, 30.0) < 1e-12
+
+
+def test_with_two_options_both_modes_are_one():
+    calibrated, plain = (question(2, mode, 1.5).transition for mode in MODES[1:])
+    np.testing.assert_allclose(calibrated[:, ::-1], plain)  # "not a" is "b"
+
+
+def test_every_epsilon_that_is_allowed_can_be_estimated_from():
+    for n_options, epsilon, mode in itertools.product((2, 50), EPSILONS, MODES[1:]):
+        assert np.isfinite(transition.inverse(question(n_options, mode, epsilon).transition)).all()
+
+
+@pytest.mark.parametrize(("n_options", "n_surveys"), [(3, 1), (3, 2), (3, 5), (4, 3), (4, 4), (5, 4), (5, 6)])
+def test_what_several_surveys_leave_by_enumeration(n_options, n_surveys):
+    others = n_options - 1
+    left = [n_options - len(set(drawn)) for drawn in itertools.product(range(others), repeat=n_surveys)]
+    certain = Fraction(sum(n == 1 for n in left), len(left))
+    assert options_left(n_options, n_surveys) == pytest.approx((float(np.mean(left)), float(certain)))
+
+
+def test_what_many_surveys_of_many_options_leave_is_a_probability():
+    for n_surveys in (1, 49, 200, 1000):
+        expected, certain = options_left(50, n_surveys)
+        assert 1 <= expected <= 50
+        assert 0 <= certain <= 1
+    assert options_left(50, 2000)[1] == pytest.approx(1)
+
+
+def spread(q, share, option=0):
+    """The exact deviation of one respondent's estimate of a share, by enumeration of true and stored options."""
+    n = len(q)
+    truth = np.full(n, (1 - share) / (n - 1))
+    truth[option] = share
+    stored, weights = truth @ q, transition.inverse(q)[:, option]
+    assert stored @ weights == pytest.approx(share)
+    return math.sqrt(stored @ weights**2 - share**2)
+
+
+@pytest.mark.parametrize(("mode", "epsilon"), WAYS)
+@pytest.mark.parametrize("n_options", [3, 6])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
+def test_many_respondents_are_what_the_normal_formula_says(mode, epsilon, n_options, share):
+    margin = 0.002
+    n = respondents_needed(mode, n_options, epsilon, margin, share)
+    deviation = spread(question(n_options, mode, epsilon).transition, share)
+    assert n == pytest.approx((norm.ppf(0.975) * deviation / margin) ** 2, rel=0.03)
+
+
+@pytest.mark.parametrize(("n_options", "margin", "share"), [(3, 0.05, 0.2), (5, 0.1, 0.5), (10, 0.03, 0.9)])
+def test_plain_and_complementary_answers_agree_with_the_plan_of_labels(n_options, margin, share):
+    plan = planning.labels_needed(n_options, margin, share)
+    assert respondents_needed(None, n_options, None, margin, share) == pytest.approx(plan.ordinary, abs=1)
+    assert respondents_needed("complementary", n_options, None, margin, share) == pytest.approx(
+        plan.complementary, abs=1
+    )
+
+
+@pytest.mark.parametrize(("mode", "epsilon"), WAYS)
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_planned_respondents_reach_the_margin(mode, epsilon, share):
+    n_options, margin = 4, 0.06
+    n = respondents_needed(mode, n_options, epsilon, margin, share)
+    q = question(n_options, mode, epsilon)
+    rng = np.random.default_rng(0)
+    widths = []
+    for _ in range(100):
+        y = np.where(rng.random(n) < share, 0, rng.integers(1, n_options, size=n))
+        found = results.shares(q, complement(y, n_options, transition=q.transition, random_state=rng))
+        widths.append((found.high[0] - found.low[0]) / 2)
+    if share == 0.2:
+        assert np.mean(widths) == pytest.approx(margin, rel=0.1)
+    else:  # what lies beyond 0 and 1 is cut off
+        assert 0.45 * margin < np.mean(widths) < margin
+
+
+@pytest.mark.parametrize("n_options", [3, 5, 20])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_randomised_response_needs_fewer_people_at_the_same_epsilon(n_options, epsilon):
+    calibrated, plain = (respondents_needed(mode, n_options, epsilon, 0.05) for mode in MODES[1:])
+    assert plain < calibrated
+
+
+@pytest.mark.parametrize("n_options", [3, 5, 10, 50])
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.5])
+def test_randomised_response_does_what_a_complementary_label_does_and_keeps_an_epsilon(n_options, share):
+    epsilon = equal_epsilon(n_options, share)
+    label, plain = (question(n_options, *way).transition for way in (WAYS[0], ("randomised_response", epsilon)))
+    assert spread(plain, share) == pytest.approx(spread(label, share))
+    assert privacy_failure(plain, epsilon) == pytest.approx(0, abs=1e-12)
+
+
+def test_the_arithmetic_refuses_what_makes_no_sense():
+    with raises("`mode` must be one of complementary, calibrated, randomised_response; got 'secret'"):
+        truth_probability("secret", 3)
+    for epsilon in (None, 0, -1.0, math.nan):
+        with raises(f"`epsilon` must be above 0 in the mode calibrated; got {epsilon!r}"):
+            truth_probability("calibrated", 3, epsilon)
+    for margin in (0, 0.7):
+        with raises(f"`margin` must be from 0.001 to 0.5; got {margin!r}; five points are 0.05"):
+            respondents_needed(None, 3, None, margin)
+    with raises("`n_options` must be at least 3, as for a complementary label; got 2"):
+        equal_epsilon(2)
+    with raises("`share` must be from 0 to 1; got 20"):
+        respondents_needed(None, 3, None, 0.05, share=20)
+
+
+# ---- estimates ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "epsilon"), WAYS)
+@pytest.mark.parametrize("n_options", [2, 3, 4])
+def test_shares_are_unbiased_over_all_that_can_be_stored(mode, epsilon, n_options):
+    """Three respondents with known answers, every combination of stored options, each with its probability."""
+    if mode == "complementary" and n_options == 2:
+        pytest.skip("refused: it would give the answer away")
+    q = question(n_options, mode, epsilon)
+    truth = [0, 0, n_options - 1]
+    mean, total = np.zeros(n_options), 0.0
+    for stored in itertools.product(range(n_options), repeat=len(truth)):
+        probability = math.prod(q.transition[y, c] for y, c in zip(truth, stored))
+        if probability:
+            mean += probability * results.shares(q, np.array(stored)).estimate
+            total += probability
+    assert total == pytest.approx(1)
+    np.testing.assert_allclose(mean, np.bincount(truth, minlength=n_options) / len(truth), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (("complementary", None), (None, None)),
+        (("calibrated", 1.0), (None, None)),
+        (("complementary", None), ("complementary", None)),
+        (("complementary", None), ("randomised_response", 1.0)),
+        (("calibrated", 0.5), ("randomised_response", 2.0)),
+    ],
+)
+def test_cross_tables_are_unbiased_over_all_that_can_be_stored(rows, columns):
+    a, b = question(3, *rows, name="a"), question(4, *columns, name="b")
+    truth = [(0, 1), (2, 1)]
+    mean = np.zeros((3, 4))
+    for stored in itertools.product(itertools.product(range(3), range(4)), repeat=len(truth)):
+        each = (a.transition[y, c] * b.transition[z, d] for (y, z), (c, d) in zip(truth, stored))
+        probability = math.prod(each)
+        if probability:
+            first, second = np.array(stored).T
+            mean += probability * results.cross_table(a, b, first, second).estimate
+    expected = np.zeros((3, 4))
+    for cell in truth:
+        expected[cell] += 1 / len(truth)
+    np.testing.assert_allclose(mean, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("mode", "epsilon"), WAYS)
+@pytest.mark.parametrize("n", [5, 30])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.98, 1.0])
+def test_intervals_of_shares_hold_the_truth_often_enough_exactly(mode, epsilon, n, share):
+    """Summed over every number of respondents for whom the option is stored: no simulation, no luck."""
+    q = question(4, mode, epsilon)
+    rest = (1 - share) / 3
+    stored = np.array([share, rest, rest, rest]) @ q.transition
+    missed = 0.0
+    for hits in range(n + 1):
+        found = results.shares(q, np.repeat([0, 1], [hits, n - hits]))
+        if not found.low[0] - 1e-12 <= share <= found.high[0] + 1e-12:
+            missed += binom.pmf(hits, n, stored[0])
+    assert missed <= 0.05 + 1e-9
+
+
+@pytest.mark.parametrize("columns", [(None, None), ("complementary", None), ("randomised_response", 1.0)])
+@pytest.mark.parametrize("n", [20, 200])
+@pytest.mark.parametrize("joint", ["rare", "even", "one cell"])
+def test_intervals_of_cross_tables_hold_the_truth_often_enough(columns, n, joint):
+    a, b = question(3, "complementary", name="a"), question(3, *columns, name="b")
+    truth = {
+        "rare": np.array([[0.9, 0.04, 0], [0, 0.03, 0], [0, 0, 0.03]]),
+        "even": np.full((3, 3), 1 / 9),
+        "one cell": np.eye(9)[0].reshape(3, 3),
+    }[joint]
+    rng = np.random.default_rng(1)
+    held, trials = np.zeros((3, 3)), 100
+    for _ in range(trials):
+        y, z = np.divmod(rng.choice(9, size=n, p=truth.ravel()), 3)
+        stored = (complement(t, 3, transition=q.transition, random_state=rng) for t, q in ((y, a), (z, b)))
+        table = results.cross_table(a, b, *stored)
+        held += (table.low <= truth + 1e-9) & (truth <= table.high + 1e-9)
+    # of nine cells the worst may fall short by chance: 3.5 deviations below 95%
+    assert held.min() / trials >= 0.95 - 3.5 * math.sqrt(0.05 * 0.95 / trials)
+
+
+def test_coverage_would_show_intervals_that_are_too_narrow():
+    """The same count with 80% intervals fails: the test above can fail."""
+    q, n, share = question(4, "complementary"), 30, 0.5
+    stored = (np.array([share, *[(1 - share) / 3] * 3]) @ q.transition)[0]
+    found = [results.shares(q, np.repeat([0, 1], [hits, n - hits]), confidence=0.6) for hits in range(n + 1)]
+    outside = [not f.low[0] <= share <= f.high[0] for f in found]
+    assert binom.pmf(np.arange(n + 1), n, stored)[outside].sum() > 0.05
+
+
+@pytest.mark.parametrize(("mode", "epsilon"), WAYS)
+def test_shares_that_can_be_have_the_intervals_of_the_library(mode, epsilon):
+    q = question(4, mode, epsilon)
+    codes = np.repeat(np.arange(4), [30, 24, 26, 28])
+    found = results.shares(q, codes)
+    estimate, low, high = metrics.class_prior_interval(codes, 4, 0.95, q.transition)
+    np.testing.assert_allclose(found.estimate, estimate, atol=1e-12)
+    inside = (estimate >= 0) & (estimate <= 1)
+    assert inside.any()
+    np.testing.assert_allclose(found.low[inside], low[inside], atol=1e-12)
+    np.testing.assert_allclose(found.high[inside], high[inside], atol=1e-12)
+
+
+def test_an_impossible_estimate_keeps_the_width_of_its_interval():
+    q = question(3, "complementary")
+    found = results.shares(q, np.repeat([0, 1, 2], [900, 50, 50]))  # "not 0" can come 500 times at the most
+    assert found.estimate[0] == pytest.approx(-0.8)
+    assert found.low[0] == 0
+    assert found.high[0] > 0.03
+    other = results.shares(question(3, "calibrated", 0.1), np.repeat([0, 1], [0, 1000]))
+    assert other.estimate[0] > 1
+    assert (other.high[0], other.low[0] < 0.99) == (1, True)
+
+
+def test_answers_left_out_are_left_out():
+    survey = ask(question(3, name="a"), question(4, "complementary", name="b"))
+    codes = results.encode(survey, [{"a": "a1", "b": "b3"}, {"b": "b0"}, {}])
+    assert {name: c.tolist() for name, c in codes.items()} == {"a": [1, -1, -1], "b": [3, 0, -1]}
+    a, b = survey.questions
+    assert results.shares(a, codes["a"]).n == 1
+    assert results.cross_table(b, a, codes["b"], codes["a"]).n.tolist() == [1]
+    assert results.shares(a, np.array([-1, -1])) is None
+    assert results.cross_table(b, a, codes["b"], np.array([-1, -1, 0])) is None
+
+
+def test_groups_have_the_shares_of_their_members():
+    a, b = question(3, "complementary", name="a"), question(2, name="b")
+    rng = np.random.default_rng(0)
+    codes, groups = rng.integers(3, size=50), np.zeros(50, dtype=int)
+    table = results.cross_table_by_group(a, b, codes, groups)
+    np.testing.assert_array_equal(table.estimate[:, 0], results.shares(a, codes).estimate)
+    assert table.n.tolist() == [50, 0]
+    assert np.isnan(table.estimate[:, 1]).all()
+    with raises("groups must be told by a public question; 'a' is private"):
+        results.cross_table_by_group(b, a, groups, codes)
+
+
+def test_few_answers_are_said_to_be_too_few():
+    q = question(5, "complementary")
+    rng = np.random.default_rng(0)
+    few = results.shares(q, rng.integers(5, size=40))
+    assert few.warning.startswith("Too few answers to rely on: shares are known within ± ")
+    assert f"about {few.needed:,} answers would give ± 5." in few.warning
+    y = rng.integers(5, size=few.needed)
+    many = results.shares(q, complement(y, 5, random_state=rng))
+    assert many.warning is None
+    assert many.margin < 0.05
+
+
+@pytest.mark.parametrize(
+    ("mode", "epsilon"), [("complementary", None), ("calibrated", 3.0), ("randomised_response", 2.0)]
+)
+def test_the_other_answers_foretell_a_private_one(mode, epsilon):
+    survey = ask(question(3, name="a"), question(3, mode, epsilon, name="b"))
+    rng = np.random.default_rng(0)
+    y = rng.choice(3, size=1500, p=[0.5, 0.3, 0.2])
+    tells = rng.random(1500) < 0.9
+    seen = np.where(tells, y, rng.integers(3, size=1500))
+    stored = complement(y, 3, transition=survey.questions[1].transition, random_state=rng)
+    found = results.predict(survey, survey.questions[1], {"a": seen, "b": stored})
+    assert found.problem is None
+    assert found.accuracy.low <= (seen == y).mean() <= found.accuracy.high
+    assert found.baseline.low <= 0.5 <= found.baseline.high
+    assert found.gain.low > 0.2
+
+
+def test_answers_that_tell_nothing_promise_nothing():
+    survey = ask(question(3, name="a"), question(3, "complementary", name="b"))
+    rng = np.random.default_rng(0)
+    y, noise = rng.choice(3, size=900, p=[0.6, 0.2, 0.2]), rng.integers(3, size=900)
+    stored = complement(y, 3, random_state=rng)
+    found = results.predict(survey, survey.questions[1], {"a": noise, "b": stored})
+    assert found.gain.low <= 0
+    assert found.accuracy.estimate < 0.75
+
+
+def test_predictions_say_what_they_lack():
+    private, public = question(3, "complementary", name="b"), question(3, name="a")
+    codes = np.zeros(149, dtype=int)
+    few = results.predict(ask(public, private), private, {"a": codes, "b": codes})
+    assert few.problem == "Too few answers to learn from: 149 of the 150 that it takes."
+    alone = results.predict(ask(private), private, {"b": np.zeros(500, dtype=int)})
+    assert alone.problem == "There is no other question to learn from."
+    with raises("only a private question is learned from what it is not; 'a' is public"):
+        results.predict(ask(public, private), public, {"a": codes, "b": codes})
+
+
+def test_the_summary_holds_every_table_with_a_private_question():
+    survey = ask(question(2, name="a"), question(3, name="b"), *(question(3, "complementary", name=n) for n in "cd"))
+    codes = {name: np.random.default_rng(0).integers(2, size=30) for name in "abcd"}
+    found = results.summary(survey, codes)
+    assert [(t["rows"], t["columns"]) for t in found["tables"]] == [
+        ("c", "a"), ("d", "a"), ("c", "b"), ("d", "b"), ("c", "d"),
+    ]  # fmt: skip
+    assert (found["respondents"], [q["answers"] for q in found["questions"]]) == (30, [30] * 4)
+    assert [p["problem"][:7] for p in found["predictions"]] == ["Too few"] * 2
+    none = results.summary(survey, {name: np.empty(0, dtype=int) for name in "abcd"}, learn=False)
+    assert none["questions"][0]["warning"] == "Nobody has answered this yet."
+    assert (none["respondents"], none["tables"]) == (0, [])
+
+
+# ---- the store ------------------------------------------------------------------------------------------------
+
+ASKED = ask(question(3, name="a"), question(3, "complementary", name="b"))
+
+
+@pytest.fixture(scope="module")
+def server():
+    """The URL of a PostgreSQL server, or None."""
+    try:
+        with postgres() as url:
+            yield url
+    except NoPostgres:
+        yield None
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request, tmp_path):
+    if request.param == "sqlite":
+        yield tmp_path / "survey.db"
+    elif (url := request.getfixturevalue("server")) is None:
+        pytest.skip("no PostgreSQL here")
+    else:
+        with fresh_database(url) as fresh:
+            yield fresh
+
+
+def test_what_is_stored_once_is_stored(place):
+    store = SurveyStore(place, ASKED)
+    assert store.add("1" * 32, {"a": "a0", "b": "b2"})
+    assert not store.add("1" * 32, {"a": "a1"}), "the first one stands"
+    assert store.add("0" * 32, {"b": "b1"})
+    key, token = store.key, store.new_owner_token()
+    store.close()
+    again = SurveyStore(place, ASKED, create=False)
+    assert again.answers() == [{"b": "b1"}, {"a": "a0", "b": "b2"}]
+    assert (again.count(), again.key) == (2, key), "the link of a survey stays"
+    assert again.is_owner(token)
+    assert not again.is_owner(token + "x")
+    newer = again.new_owner_token()
+    assert (again.is_owner(newer), again.is_owner(token)) == (True, False)
+    again.close()
+
+
+def test_nothing_but_the_answers_and_the_day_is_stored(tmp_path):
+    path = tmp_path / "survey.db"
+    store = SurveyStore(path, ASKED)
+    token = store.new_owner_token()
+    store.add("ab" * 16, {"b": "b1"})
+    store.close()
+    with sqlite3.connect(path) as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(submission)")]
+        assert columns == ["id", "day", "answers"]
+        ((name, day, answers),) = connection.execute("SELECT * FROM submission").fetchall()
+        assert (name, len(day), answers) == ("ab" * 16, 10, '{"b": "b1"}')
+        with raises("no such column: rowid", sqlite3.OperationalError):  # it would tell the order
+            connection.execute("SELECT rowid FROM submission")
+        for change in ("UPDATE submission SET day = ''", "DELETE FROM submission"):
+            with raises("answers are only ever added", sqlite3.IntegrityError):
+                connection.execute(change)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert token.encode() not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_the_meaning_of_answers_may_not_change(place):
+    store = SurveyStore(place, ASKED)
+    store.close()
+    other = ask(question(4, name="a"), ASKED.questions[1])
+    SurveyStore(place, other).close()  # nobody has answered yet
+    store = SurveyStore(place, ASKED)
+    store.add("1" * 32, {"a": "a0"})
+    store.close()
+    changed = [
+        (ask(question(4, name="a"), ASKED.questions[1]), "a"),
+        (ask(ASKED.questions[0], question(3, "calibrated", 1.0, name="b")), "b"),
+        (ask(*ASKED.questions, question(3, name="c")), "c"),
+        (ask(ASKED.questions[1]), "a"),
+    ]
+    for survey, name in changed:
+        with raises(f"question {name!r} is not as it was when the answers in "):
+            SurveyStore(place, survey)
+    first, second = ASKED.questions
+    words = Survey("Another title", "New words", (Question("a", "Which one?", first.options), second))
+    SurveyStore(place, words).close()
+
+
+def test_stores_of_other_kinds_and_later_releases_are_refused(tmp_path, monkeypatch):
+    later = tmp_path / "later.db"
+    monkeypatch.setattr(survey_store, "MIGRATIONS", (*survey_store.MIGRATIONS, lambda connection: None))
+    SurveyStore(later, ASKED).close()
+    monkeypatch.undo()
+    with raises("the store must be of version 1 or older; it is of version 2; update naysayer"):
+        SurveyStore(later, ASKED)
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE submission (x)")
+    with raises("the store must be a survey's or new; this one holds something else; choose another place"):
+        SurveyStore(other, ASKED)
+    with raises("no store of answers at", FileNotFoundError):
+        SurveyStore(tmp_path / "none.db", ASKED, create=False)
+    (tmp_path / "text.db").write_text("nothing like a database" * 100)
+    with raises("it is not a SQLite database", StoreError):
+        SurveyStore(tmp_path / "text.db", ASKED)
+
+
+def test_a_later_version_goes_on_from_this_one(tmp_path, monkeypatch):
+    path = tmp_path / "survey.db"
+    store = SurveyStore(path, ASKED)
+    store.add("1" * 32, {"a": "a0"})
+    store.close()
+
+    def add_column(connection):
+        connection.exec_driver_sql("ALTER TABLE submission ADD COLUMN language TEXT")
+
+    monkeypatch.setattr(survey_store, "MIGRATIONS", (*survey_store.MIGRATIONS, add_column))
+    for _ in range(2):  # the second time there is nothing to do
+        store = SurveyStore(path, ASKED)
+        assert store.answers() == [{"a": "a0"}]
+        store.close()
+
+
+def test_links_do_not_repeat(tmp_path):
+    keys = []
+    for name in ("one", "two"):
+        store = SurveyStore(tmp_path / name, ASKED)
+        keys.append(store.key)
+        assert not store.is_owner(""), "before there is an owner nobody is"
+        store.close()
+    assert keys[0] != keys[1]
