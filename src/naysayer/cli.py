@@ -416,7 +416,7 @@ def _serve_survey(asked: Any, answers: Any, host: str, port: int | None, public:
                 print(f"for respondents, the same link for all: {links['respondents']}")
                 print(f"for you alone, the results:             {links['results']}")
                 if not site.local and not site.origin.startswith("https:"):
-                    print("Others on the way can read and change what goes over http: put a proxy with https before it.")
+                    print("What goes over http can be read and changed on the way: put a proxy with https before it.")
                 print(f"Answers are kept in {answers.name}. Control-C ends it.")
             sys.stdout.flush()
 
