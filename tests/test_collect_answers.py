@@ -21,7 +21,7 @@ from naysayer.collect.answers import (
     read_answers,
     transition,
 )
-from naysayer.collect.design import Design, _turn_probabilities
+from naysayer.collect.design import _turn_probabilities
 from naysayer.collect.items import text_item
 from naysayer.collect.store import Answer, Project, Store
 
@@ -217,7 +217,7 @@ def test_weights_are_unbiased_by_enumeration(weights, error, n_turns):
         rows = [(str(i), *row) for i, (_, course) in enumerate(courses) for row in course]
         items, asked, values, chances = zip(*rows)
         said = Answers.of(items, asked, values, NAMES[:4], probabilities=chances, weights=weights)
-        design = Design(said)
+        design = said.design
         q, W = weights_of(design, error, n_turns)
         assert np.allclose(p @ W, np.eye(4)[y], atol=1e-5)
         assert np.allclose(p @ (design.surplus / q), 0.0, atol=1e-9)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from helpers import raises
+from naysayer import cli
 from naysayer.collect.answers import examine, labels, read_answers
 from naysayer.collect.exchange import Imported, export, import_answers, read_project
 from naysayer.collect.items import image_item, record_item, text_item
@@ -328,6 +330,41 @@ def test_wrong_places(tmp_path, monkeypatch):
             export(store, tmp_path / "out.xlsx")
         with raises("no file at", FileNotFoundError):
             import_answers(store, tmp_path / "none.csv")
-        monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
         with raises("Parquet needs pandas and pyarrow: pip install 'naysayer[tables]'", ImportError):
             export(store, tmp_path / "out.parquet")
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+
+def command(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["naysayer", *map(str, arguments)])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    return exit_.value.code, *capsys.readouterr()
+
+
+def test_export_and_import_from_the_command(tmp_path, monkeypatch, capsys):
+    def run(*arguments):
+        return command(monkeypatch, capsys, *arguments)
+
+    with filled(tmp_path / "one.db", tmp_path) as store:
+        before = contents(store)
+    n = len(before["answer"])
+    assert run("export", tmp_path / "one.db", "--out", tmp_path / "out.csv") == (
+        0, f"{n} answers are in {tmp_path / 'out.csv'}\n", "",
+    )  # fmt: skip
+    code, out, _ = run("import", tmp_path / "two.db", tmp_path / "out.csv", "--json")
+    assert (code, json.loads(out)["answers"]) == (0, n)
+    with Store.open(tmp_path / "two.db") as store:
+        assert contents(store) == before
+    code, out, _ = run("import", tmp_path / "two.db", tmp_path / "out.csv")
+    assert out == "new in the store: 0 items, 0 annotators, 0 questions, 0 answers, 0 trainings\n"
+    path = prodigy(tmp_path / "p.jsonl", line(), line(label="cow"))
+    code, out, err = run("import", tmp_path / "three.db", path, "--classes", "cat,dog")
+    assert (code, out) == (2, "")
+    assert "line 2 has 'cow'" in err
+    assert not list(tmp_path.glob("three.db*"))
+    code, _, err = run("import", tmp_path / "three.db", path)
+    assert "no store at" in err

@@ -123,6 +123,20 @@ class Answers:
         np.add.at(out, (self.item, self.asked), np.array([-1, 1, 0])[self.value])
         return out
 
+    @cached_property
+    def design(self) -> Design:
+        """How the questions came about."""
+        return Design(
+            len(self.items),
+            self.weights,
+            self.item,
+            self.asked,
+            self.annotator,
+            self.value,
+            self.probability,
+            self.repeat,
+        )
+
 
 def read_answers(store: Store) -> Answers:
     """Read the answers that stand in a store."""
@@ -337,7 +351,7 @@ def accuracy(
             f"`predicted` must be {n} classes from 0 to {n_classes - 1}, or -1, one an item; "
             f"got shape {predicted.shape}"
         )
-    design = Design(answers)
+    design = answers.design
     used = np.flatnonzero((predicted >= 0) & design.told)
     if len(used) < 2:
         raise ValueError(f"an accuracy must rest on at least 2 items with answers; got {len(used)}; collect more")
@@ -364,7 +378,7 @@ def class_priors(answers: Answers, *, error_rate: float | None = None, confidenc
     >>> class_priors(said, error_rate=0.0).estimate.round(2)
     array([0.27, 0.73])
     """
-    design = Design(answers)
+    design = answers.design
     used = np.flatnonzero(design.told)
     if len(used) < 2:
         raise ValueError(f"class priors must rest on at least 2 items with answers; got {len(used)}; collect more")
@@ -449,7 +463,7 @@ def examine(answers: Answers, confidence: float = 0.95) -> Report:
     >>> report.n_answers, round(report.yes.estimate, 3), round(report.yes_expected, 3), report.findings
     (600, 0.352, 0.333, [])
     """
-    known, design = labels(answers), Design(answers)
+    known, design = labels(answers), answers.design
     errors = error_rates(answers, confidence)
     uniform = np.ptp(answers.weights) < 1e-12
     opening = design.turn == 0

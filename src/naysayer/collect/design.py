@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.intervals import Interval, mean_interval
-
-if TYPE_CHECKING:
-    from naysayer.collect.answers import Answers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,25 +21,34 @@ _SHRINK = 10.0  # items that the usual coefficients count for beside the fitted 
 class Design:
     """Which questions led to an item's answers: the first about each class, until the first yes."""
 
-    def __init__(self, answers: Answers) -> None:
-        first = np.flatnonzero(~answers.repeat & (answers.probability > 0))
-        _, kept = np.unique(answers.item[first] * answers.n_classes + answers.asked[first], return_index=True)
+    def __init__(
+        self,
+        n_items: int,
+        weights: Floats,
+        item: Ints,
+        asked: Ints,
+        annotator: Ints,
+        value: Ints,
+        probability: Floats,
+        repeat: NDArray[np.bool_],
+    ) -> None:
+        self.n_classes, self.weights = len(weights), weights
+        first = np.flatnonzero(~repeat & (probability > 0))
+        _, kept = np.unique(item[first] * self.n_classes + asked[first], return_index=True)
         first = first[np.sort(kept)]
-        rows = first[np.argsort(answers.item[first], kind="stable")]  # item by item, in the order of time
-        turn = _within(answers.item[rows], np.ones(len(rows), dtype=np.int64))
-        open_still = _within(answers.item[rows], (answers.value[rows] == 1).astype(np.int64)) == 0
+        rows = first[np.argsort(item[first], kind="stable")]  # item by item, in the order of time
+        turn = _within(item[rows], np.ones(len(rows), dtype=np.int64))
+        open_still = _within(item[rows], (value[rows] == 1).astype(np.int64)) == 0
         rows, self.turn = rows[open_still], turn[open_still]
-        self.n_classes, self.weights = answers.n_classes, answers.weights
-        self.item, self.asked, self.annotator = answers.item[rows], answers.asked[rows], answers.annotator[rows]
-        self.value = answers.value[rows]
-        shape = (len(answers.items), self.n_classes)
+        self.item, self.asked, self.annotator, self.value = item[rows], asked[rows], annotator[rows], value[rows]
+        shape = (n_items, self.n_classes)
         self.was_asked, expected = np.zeros(shape, dtype=bool), np.zeros(shape)
         for t in range(self.turn.max(initial=-1) + 1):
             now = self.turn == t
-            item, asked = self.item[now], self.asked[now]
-            scale = (answers.probability[rows][now] / self.weights[asked])[:, None]
-            expected[item] += np.where(self.was_asked[item], 0.0, scale * self.weights)
-            self.was_asked[item, asked] = True
+            about, c = self.item[now], self.asked[now]
+            scale = (probability[rows][now] / weights[c])[:, None]
+            expected[about] += np.where(self.was_asked[about], 0.0, scale * weights)
+            self.was_asked[about, c] = True
         self.surplus = self.was_asked - expected  # has mean 0 whatever the class is
         self.told = self.was_asked.any(axis=1)
         self.answered = np.zeros(shape, dtype=bool)

@@ -1,4 +1,4 @@
-"""Answers that were given in other tools: Prodigy's binary annotations and Label Studio's choices, as rows of a store."""
+"""Answers given in other tools, Prodigy's binary annotations and Label Studio's choices, as rows of a store."""
 
 from __future__ import annotations
 

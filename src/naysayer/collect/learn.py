@@ -1,0 +1,358 @@
+"""Models from a store: labels and features in, a classifier with an honest estimate of its accuracy out.
+
+The items are dealt into five parts. Five models learn from four parts each, and the answers about the fifth, which a
+model has not seen, tell how good it is. All five together are the model that is kept; it is mostly a little better
+than the estimate, which is of the single ones.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from naysayer import metrics
+from naysayer.collect.answers import Answers, accuracy, error_rates, from_standing, labels
+from naysayer.collect.features import Convolution, Encoder, Images, encoder_from_dict, fit_encoder
+from naysayer.collect.items import Item
+from naysayer.collect.store import Store
+from naysayer.estimators import ComplementaryClassifier
+from naysayer.intervals import Interval
+from naysayer.objectives import Forward, Objective
+
+FOLDS = 5
+FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
+LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
+NETWORKS = ("mlp", "linear", "convolution")
+
+
+class Likelihood(Forward):
+    r"""How likely answers are that are wrong with probability e: :math:`-\log \sum_k p_k\, L_k` with
+
+    .. math:: L_k = 1 \text{ for the classes that are left}, \quad e / (1 - e) \text{ for those that are ruled out}.
+
+    It is exact for any way of asking: which questions come next depends on the answers, not on the class, so their
+    probabilities cancel. Yes rules out all other classes, so a single one is not certain here either. What was ruled
+    out twice counts as once.
+
+    Examples
+    --------
+    >>> logits, ruled_out = torch.zeros(1, 4), torch.tensor([[True, False, False, False]])
+    >>> round(Likelihood(4, error_rate=0.1)(logits, ruled_out).item(), 4)  # - log(3/4 + 1/4 / 9)
+    0.2513
+    """
+
+    def __init__(self, n_classes: int, error_rate: float) -> None:
+        super().__init__(n_classes)
+        self.log_odds = math.log(error_rate / (1.0 - error_rate))
+
+    def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
+        log_p = torch.log_softmax(logits, dim=-1)
+        left = torch.logsumexp(log_p.masked_fill(y_bar, -math.inf), dim=-1)
+        out = torch.logsumexp(log_p.masked_fill(~y_bar, -math.inf), dim=-1)
+        return -torch.logaddexp(left, out + self.log_odds)
+
+
+class _Classifier(ComplementaryClassifier):
+    """The estimator with the likelihood of answers as what it minimises."""
+
+    error_rate = LEAST_ERROR
+
+    def _objective(self, method: str) -> Objective:
+        return Likelihood(len(self.classes_), self.error_rate)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model, how its items are encoded, its estimated accuracy, and the number of answers that it rests on."""
+
+    model: ComplementaryClassifier
+    encoder: Encoder
+    accuracy: Interval
+    error_rate: float
+    n_answers: int
+    n_items: int
+    network: str
+
+    def predict_proba(self, items: Sequence[Item]) -> NDArray[np.float32]:
+        """Give the probabilities of the classes, (N, K)."""
+        return self.model.predict_proba(self.encoder.transform(items))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the model into a folder, as ``naysayer train`` does; `load` reads it."""
+        about = {"items": self.encoder.to_dict(), "network": self.network, "error_rate": self.error_rate}
+        self.model.save(path, extra=about | {"n_answers": self.n_answers, "n_items": self.n_items})
+
+
+def features(store: Store, ids: Sequence[str] | None = None) -> tuple[NDArray[Any], Encoder]:
+    """Give the features of a store's items, those with these ids or all, and the encoder; it is fitted to all of them.
+
+    Images become pixels (N, C, S, S) in uint8, texts TF-IDF and records their columns (N, D) in float32; see
+    :mod:`naysayer.collect.features`.
+    """
+    items = {item.id: item for item in store.items()}
+    encoder = fit_encoder(list(items.values()))
+    return encoder.transform([items[id] for id in (items if ids is None else ids)]), encoder
+
+
+def train(
+    store: Store,
+    *,
+    network: str = "mlp",
+    error_rate: float | None = None,
+    max_epochs: int = 60,
+    n_seeds: int = 2,
+    confidence: float = 0.95,
+    device: str = "auto",
+    random_state: int = 0,
+    before: Encoder | None = None,
+    on_fold: Callable[[], None] = lambda: None,
+) -> Trained:
+    """Train a classifier on the answers in a store, and estimate its accuracy from answers that it did not see.
+
+    Parameters
+    ----------
+    store : with answers about at least 20 items.
+    network : "mlp", "linear" or, for images, "convolution".
+    error_rate : of the answers, if it is known; None estimates it from repeated questions.
+    max_epochs, n_seeds : epochs at the most, and runs in each of the five parts.
+    confidence : of the interval.
+    device, random_state : as for :class:`naysayer.ComplementaryClassifier`.
+    before : the encoder of an earlier training, of which images that were read are kept.
+    on_fold : is called before each of the five parts, and may raise to stop.
+
+    Returns
+    -------
+    Trained
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from naysayer.collect.items import record_item
+    >>> from naysayer.collect.store import Answer, Project
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = Store.open(folder.name + "/answers.db", project=Project(("low", "high")), random_state=0)
+    >>> store.register(record_item({"height": i}, f"row {i}") for i in range(100))
+    100
+    >>> ann = store.named_annotator("Ann").id
+    >>> for i in range(100):
+    ...     (question,) = store.ask(ann)
+    ...     said = "yes" if question.class_index == (question.item.content["height"] >= 50) else "no"
+    ...     _ = store.answer(Answer(f"answer-{i}", question.id, ann, said))
+    >>> trained = train(store)
+    >>> trained.accuracy.estimate > 0.9
+    True
+    >>> store.close()
+    >>> folder.cleanup()
+    """
+    if network not in NETWORKS:
+        raise ValueError(f"`network` must be one of {', '.join(NETWORKS)}; got {network!r}")
+    project, given = store.project, list(store.standing())
+    said = from_standing(given, project.classes, project.probabilities)
+    known = labels(said)
+    rows = np.flatnonzero(known.ruled_out.any(axis=1))
+    if len(rows) < FEWEST_ITEMS:
+        raise ValueError(
+            f"a store must have answers about at least {FEWEST_ITEMS} items to train on; got {len(rows)}; collect more"
+        )
+    wanted = {said.items[row] for row in rows}
+    items = {item.id: item for item in store.items() if item.id in wanted}
+    ordered = [items[said.items[row]] for row in rows]
+    encoder = fit_encoder(ordered)
+    if isinstance(encoder, Images):
+        encoder.keep(before)
+    elif network == "convolution":
+        raise ValueError(f'network "convolution" is for images; the items are {encoder.kind}s; use "mlp"')
+    X, ruled_out = encoder.transform(ordered), known.ruled_out[rows]
+    e = error_rates(said).overall.estimate if error_rate is None else error_rate
+    order = np.random.default_rng(random_state).permutation(len(rows))
+    predicted = np.full(len(said.items), -1)
+    models = []
+    for fold in range(FOLDS):
+        on_fold()
+        held_out = order[fold::FOLDS]
+        kept = np.delete(np.arange(len(rows)), held_out)
+        model = _Classifier(
+            "forward",
+            _network(network, encoder),
+            lr=(3e-3, 1e-2),
+            max_epochs=max_epochs,
+            patience=15,
+            n_seeds=n_seeds,
+            classes=np.arange(project.n_classes),
+            standardize=False,  # the encoders' columns are of one scale
+            device=device,
+            random_state=random_state + fold,
+        )
+        model.error_rate = max(e, LEAST_ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of single runs that failed; others serve
+            model.fit(X[kept], ruled_out[kept])
+        predicted[rows[held_out]] = model.predict_proba(X[held_out]).argmax(axis=1)
+        models.append(model)
+    estimate = _accuracy(said, predicted, ruled_out, rows, error_rate, confidence)
+    joined = _join(models, project.classes, estimate)
+    n_answers = sum(standing.value != "skip" for standing in given)
+    return Trained(joined, encoder, estimate, e, n_answers, len(rows), network)
+
+
+def _network(network: str, encoder: Encoder) -> Any:
+    """Give what the estimator builds its networks from."""
+    if network != "convolution":
+        return network
+    assert isinstance(encoder, Images)
+    return lambda n_features, n_classes: Convolution(encoder.channels, encoder.side, n_classes)
+
+
+def _accuracy(
+    said: Answers,
+    predicted: NDArray[np.int64],
+    ruled_out: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    error_rate: float | None,
+    confidence: float,
+) -> Interval:
+    """Estimate the accuracy; where no class was drawn by us, labels made elsewhere are taken at their word."""
+    if np.count_nonzero(said.design.told) > 1:
+        return accuracy(said, predicted, error_rate=error_rate, confidence=confidence)
+    return metrics.accuracy_interval(ruled_out, predicted[rows], said.n_classes, confidence)
+
+
+def _join(
+    models: Sequence[ComplementaryClassifier], classes: Sequence[str], estimate: Interval
+) -> ComplementaryClassifier:
+    """Make one model of the runs of several; they predict together, by the mean of their probabilities."""
+    joined = models[0]
+    for name in ("parameters_", "buffers_"):
+        parts = [getattr(model, name) for model in models]
+        setattr(joined, name, {key: torch.cat([part[key] for part in parts]) for key in parts[0]})
+    joined.trials_ = [trial for model in models for trial in model.trials_]
+    joined.classes_, joined.classes = np.array(classes), None
+    joined.estimated_accuracy_ = estimate
+    return joined
+
+
+def load(path: str | os.PathLike[str], device: str = "auto") -> Trained:
+    """Load a model that was trained on a store."""
+    about = _about(Path(path))
+    encoder = encoder_from_dict(about.pop("items"))
+    model = ComplementaryClassifier.load(path, network=_network(about["network"], encoder), device=device)
+    return Trained(model, encoder, model.estimated_accuracy_, **about)
+
+
+def _about(path: Path) -> dict[str, Any]:
+    """Read what was saved beside a model; it says which network to build."""
+    try:
+        about = json.loads((path / "model.json").read_text(encoding="utf8"))["extra"]
+        return {name: about[name] for name in ("items", "network", "error_rate", "n_answers", "n_items")}
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no model at {path}: it has no model.json") from None
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"the model at {path} was not trained on a store; use it from Python") from None
+
+
+class Trainer:
+    """Trains in the background whenever a tenth more answers, and at least 50, have come since the last time.
+
+    Each result goes into the store (`Store.trainings`). An error is kept as text and ends nothing: when more answers
+    have come, it is tried again.
+
+    Parameters
+    ----------
+    store : to train on.
+    every : least number of new answers.
+    seconds : between two looks at the store.
+    out : folder to save each model in; None saves none.
+    options : for :func:`train`.
+
+    Attributes
+    ----------
+    error : what went wrong the last time, in one line; None: nothing.
+    latest : the model trained last; None before the first.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from naysayer.collect.store import Project
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Store.open(folder.name + "/answers.db", project=Project(("good", "bad"))) as store, Trainer(store):
+    ...     pass  # serve
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        every: int = 50,
+        seconds: float = 2.0,
+        out: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        self.error: str | None = None
+        self.latest: Trained | None = None
+        self._store, self._every, self._seconds, self._out, self._options = store, every, seconds, out, options
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="naysayer-trainer", daemon=True)
+
+    def __enter__(self) -> Trainer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self, seconds: float = 60.0) -> None:
+        """End after the part of a training that is under way; what it had is dropped."""
+        self._stop.set()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        trained_on = 0
+        while not self._stop.is_set():
+            try:
+                trained_on = trained_on or max((one.n_answers for one in self._store.trainings()), default=0)
+                n = self._store.progress().answers
+                if n - trained_on >= max(self._every, trained_on // 10):
+                    trained_on = n  # also where it fails: the same answers would fail again
+                    self._train()
+            except _Stopped:
+                return
+            except Exception as error:  # whatever it is, people go on answering
+                self.error = " ".join(f"{type(error).__name__}: {error}".split())
+            self._stop.wait(self._seconds)
+
+    def _train(self) -> None:
+        before = self.latest.encoder if self.latest else None
+        trained = train(self._store, before=before, on_fold=self._check, **self._options)
+        self._check()
+        if self._out is not None:
+            trained.save(self._out)
+        self._store.add_training(
+            n_answers=trained.n_answers,
+            method=f"{trained.network}, {trained.model.method_}",
+            estimate=trained.accuracy.estimate,
+            low=trained.accuracy.low,
+            high=trained.accuracy.high,
+            detail={"items": trained.n_items, "error_rate": trained.error_rate},
+        )
+        self.latest, self.error = trained, None
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+
+
+class _Stopped(Exception):
+    """The trainer was told to stop."""

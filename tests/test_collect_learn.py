@@ -1,0 +1,436 @@
+"""Training from a store: images, texts, records; the estimate is honest, models come back, the trainer never falls."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from helpers import raises
+from naysayer import cli
+from naysayer.collect import learn
+from naysayer.collect.features import (
+    Convolution,
+    Images,
+    Records,
+    Texts,
+    encoder_from_dict,
+    fit_encoder,
+)
+from naysayer.collect.items import image_item, read_items, record_item, text_item
+from naysayer.collect.learn import Likelihood, Trainer, features, train
+from naysayer.collect.store import Answer, Project, Store
+from naysayer.objectives import Forward
+
+
+def answer_all(store, truth, n, error=0.0, seed=0, skip=0.0):
+    """Let a simulated annotator answer n questions; `truth` gives the class of an item's id."""
+    rng = np.random.default_rng([seed, 1])  # another stream than that of the classes
+    who = store.named_annotator("Ann").id
+    while n > 0 and (asked := store.ask(who, min(n, 20))):
+        waiting = []
+        for question in asked:
+            right = (question.class_index == truth[question.item.id]) != (rng.random() < error)
+            value = "skip" if rng.random() < skip else "yes" if right else "no"
+            waiting.append(store.submit(Answer(f"answer-{question.id}", question.id, who, value)))
+        assert all(future.result() for future in waiting)
+        n -= len(asked)
+
+
+def recorded(path, n=200, n_classes=3, seed=0):
+    """A store of records whose class is easily told from their fields, and the classes by item."""
+    store = Store.open(path, project=Project(tuple("abcde"[:n_classes]), repeat_share=0.1), random_state=seed)
+    items, y = drawn(n, n_classes, np.random.default_rng([seed, 0]))
+    store.register(items)
+    return store, {item.id: int(c) for item, c in zip(items, y)}
+
+
+def drawn(n, n_classes, rng):
+    """Records and their classes."""
+    y = rng.integers(n_classes, size=n)
+    fields = zip(3 * y + rng.normal(size=n) / 2, rng.normal(size=n))
+    return [record_item({"x": float(x), "noise": float(noise)}, f"row {i}") for i, (x, noise) in enumerate(fields)], y
+
+
+# ---- end to end ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """A thousand digits as PNG files, registered, and three thousand answers with 2% errors; and some digits more."""
+    folder = tmp_path_factory.mktemp("digits")
+    X, y = load_digits(return_X_y=True)
+    images = (X.reshape(-1, 8, 8) * 15.9).astype(np.uint8)
+    for part, rows in (("known", range(1000)), ("new", range(1000, 1797))):
+        (folder / part).mkdir()
+        for i in rows:
+            Image.fromarray(images[i]).save(folder / part / f"{i:04}.png")
+    store = Store.open(folder / "answers.db", project=Project(tuple("0123456789"), repeat_share=0.1), random_state=0)
+    items = list(read_items(folder / "known"))
+    store.register(items)
+    truth = {item.id: int(y[int(item.name[:4])]) for item in items}
+    answer_all(store, truth, 3000, error=0.02)
+    new = list(read_items(folder / "new"))
+    yield store, folder, new, np.array([y[int(item.name[:4])] for item in new])
+    store.close()
+
+
+def test_digits_from_images_to_an_honest_accuracy(digits):
+    store, folder, new, y_true = digits
+    trained = train(store, random_state=0)
+    assert trained.encoder.to_dict() == {"kind": "image", "side": 8, "channels": 1}
+    assert 0.005 < trained.error_rate < 0.04
+    assert 950 < trained.n_items <= 1000  # of a few, answers contradict each other
+    true = (trained.predict_proba(new).argmax(axis=1) == y_true).mean()
+    assert true > 0.85
+    assert trained.accuracy.low < true < trained.accuracy.high
+    assert trained.accuracy.high - trained.accuracy.low < 0.15
+    trained.save(folder / "model")
+    again = learn.load(folder / "model", device="cpu")
+    assert np.allclose(again.predict_proba(new[:50]), trained.predict_proba(new[:50]), atol=1e-6)
+    assert (again.accuracy, again.n_answers, again.network) == (trained.accuracy, trained.n_answers, "mlp")
+    assert again.model.classes_.tolist() == list("0123456789")
+    assert not list((folder / "model").glob("*.pkl"))
+
+
+def test_a_convolution_learns_and_comes_back(digits):
+    store, folder, new, y_true = digits
+    trained = train(store, network="convolution", max_epochs=8, n_seeds=1)
+    assert (trained.predict_proba(new).argmax(axis=1) == y_true).mean() > 0.6
+    trained.save(folder / "convolution")
+    again = learn.load(folder / "convolution", device="cpu")
+    assert np.allclose(again.predict_proba(new[:20]), trained.predict_proba(new[:20]), atol=1e-6)
+
+
+@pytest.mark.parametrize("error", [0.0, 0.05])
+def test_the_estimate_covers_the_accuracy(tmp_path, error):
+    """Of models that are not perfect, on new items; the errors are measured too."""
+    covered, estimates, truths = 0, [], []
+    for seed in range(6):
+        store, truth = recorded(tmp_path / f"{seed}.db", n=300, n_classes=4, seed=seed)
+        with store:
+            answer_all(store, truth, 450, error, seed)
+            trained = train(store, max_epochs=15, n_seeds=1, random_state=seed)
+        new, y = drawn(2000, 4, np.random.default_rng([seed, 2]))
+        true = (trained.predict_proba(new).argmax(axis=1) == y).mean()
+        covered += trained.accuracy.low <= true <= trained.accuracy.high
+        estimates.append(trained.accuracy.estimate)
+        truths.append(true)
+    assert covered >= 5
+    assert abs(np.mean(estimates) - np.mean(truths)) < 0.06
+
+
+# ---- the objective -------------------------------------------------------------------------------------------------
+
+
+def test_likelihood_is_that_of_answers():
+    """Of one no, and of one yes, against the probabilities of the answer, class by class."""
+    e, p = 0.1, torch.tensor([[0.5, 0.3, 0.2]])
+    objective = Likelihood(3, e)
+    no, yes = torch.tensor([[False, True, False]]), torch.tensor([[True, False, True]])
+    right = [0.5 * (1 - e) + 0.3 * e + 0.2 * (1 - e), 0.5 * e + 0.3 * (1 - e) + 0.2 * e]
+    for label, probability in zip((no, yes), right):
+        loss = objective(p.log(), label).item()
+        assert loss == pytest.approx(-math.log(probability / (1 - e)), abs=1e-5)
+
+
+def test_likelihood_without_errors_is_forward():
+    logits = torch.randn(50, 5, generator=torch.Generator().manual_seed(0))
+    ruled_out = torch.zeros(50, 5, dtype=torch.bool)
+    ruled_out[torch.arange(50), torch.arange(50) % 5] = True
+    constant = math.log(4)  # of the ways to rule out one of four
+    assert Likelihood(5, 1e-9)(logits, ruled_out).item() == pytest.approx(
+        Forward(5)(logits, ruled_out).item() - constant, abs=1e-5
+    )
+
+
+# ---- features ------------------------------------------------------------------------------------------------------
+
+
+def pictures(folder, *images):
+    for i, image in enumerate(images):
+        image.save(folder / f"{i}.png")
+    return [image_item(folder / f"{i}.png", f"{i}.png") for i in range(len(images))]
+
+
+def test_images_become_small_and_keep_their_colours(tmp_path):
+    grey, red = Image.new("L", (100, 60), 200), Image.new("RGB", (50, 50), (255, 0, 0))
+    items = pictures(tmp_path, grey, red)
+    X = fit_encoder(items).transform(items)
+    assert (X.shape, X.dtype) == ((2, 3, 32, 32), np.uint8)
+    assert (X[0] == 200).all()
+    assert (X[1] == np.array([255, 0, 0])[:, None, None]).all()
+    assert fit_encoder(items[:1]).transform(items[:1]).shape == (1, 1, 32, 32)
+
+
+def test_images_are_read_once(tmp_path):
+    items = pictures(tmp_path, *(Image.new("L", (8, 8), 10 * i) for i in range(3)))
+    before = Images.fit(items[:2])
+    before.transform(items[:2])
+    after = Images.fit(items[:2]).keep(before)
+    (tmp_path / "0.png").unlink()
+    assert after.transform(items)[:, 0, 0, 0].tolist() == [0, 10, 20]
+    assert Images(4, 1).keep(before)._read == {}
+    with raises("image '0.png' must be where it was registered"):
+        Images(4, 1).transform(items)
+
+
+def test_images_are_turned_as_browsers_turn_them(tmp_path):
+    image = Image.new("L", (8, 4), 0)
+    image.paste(255, (0, 0, 4, 4))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned a quarter to the right
+    image.save(tmp_path / "0.png", exif=exif)
+    X = Images(8, 1).transform([image_item(tmp_path / "0.png", "0.png")])[0, 0]
+    assert X[:2].mean() > 200 > 50 > X[-2:].mean()
+
+
+def test_texts_come_back_from_json():
+    items = [text_item(text, "") for text in ("a fine film", "a long, long film", "fine and long")]
+    encoder = fit_encoder(items)
+    assert isinstance(encoder, Texts)
+    again = encoder_from_dict(json.loads(json.dumps(encoder.to_dict())))
+    other = [*items, text_item("unheard-of words", "")]
+    assert np.allclose(again.transform(other), encoder.transform(other))
+    X = encoder.transform(other)
+    assert X.dtype == np.float32
+    assert np.allclose((X**2).sum(axis=1), [1, 1, 1, 0], atol=1e-5)
+
+
+def test_records_come_back_from_json():
+    items = [record_item({"age": age, "pet": pet}, "") for age, pet in ((1, "cat"), (None, "dog"), (3, "cat"))]
+    items.append(record_item({"age": 5, "hat": "x"}, ""))
+    encoder = fit_encoder(items)
+    assert isinstance(encoder, Records)
+    again = encoder_from_dict(json.loads(json.dumps(encoder.to_dict())))
+    assert np.allclose(again.transform(items), encoder.transform(items))
+    assert again.transform([record_item({"age": 2, "cow": 1}, "")]).shape == (1, len(encoder.encoder.feature_names_))
+
+
+def test_features_of_a_store(tmp_path):
+    store, truth = recorded(tmp_path / "answers.db", n=10)
+    with store:
+        X, encoder = features(store)
+        some, _ = features(store, list(truth)[3:5])
+    assert X.shape == (10, 2)
+    assert np.allclose(some, X[3:5])
+    assert encoder.kind == "record"
+
+
+def test_convolutions_train_under_vmap():
+    from naysayer import Population
+
+    X = np.random.default_rng(0).integers(256, size=(40, 1, 6, 6)).astype(np.uint8)
+    ruled_out = np.eye(3, dtype=bool)[np.arange(40) % 3]
+    make = lambda: Convolution(1, 6, 3)  # noqa: E731
+    both = Population(make, Likelihood(3, 0.02), seeds=[0, 1], lr=0.01, device="cpu").fit(X, ruled_out, max_epochs=2)
+    one = Population(make, Likelihood(3, 0.02), seeds=[1], lr=0.01, device="cpu").fit(X, ruled_out, max_epochs=2)
+    assert torch.allclose(both.logits(X)[1], one.logits(X)[0], atol=1e-4)
+
+
+def test_what_cannot_be_trained_says_so(tmp_path):
+    store, truth = recorded(tmp_path / "answers.db")
+    with store:
+        with raises("a store must have answers about at least 20 items to train on; got 0; collect more"):
+            train(store)
+        answer_all(store, truth, 60)
+        with raises("`network` must be one of mlp, linear, convolution; got 'resnet'"):
+            train(store, network="resnet")
+        with raises('network "convolution" is for images; the items are records; use "mlp"'):
+            train(store, network="convolution")
+    with raises("items to learn from must be of one kind; got record and text; use a store for each"):
+        fit_encoder([text_item("a", ""), record_item({"a": 1}, "")])
+    with raises("texts must have words of at least two letters; got none in any of them"):
+        fit_encoder([text_item("!", ""), text_item("?", "")])
+    with raises("an encoder's state must be what to_dict gave; it is not"):
+        encoder_from_dict({"kind": "image"})
+    with raises("no model at", FileNotFoundError):
+        learn.load(tmp_path)
+    (tmp_path / "model.json").write_text('{"extra": {}}')
+    with raises("was not trained on a store; use it from Python"):
+        learn.load(tmp_path)
+
+
+def test_labels_made_elsewhere_are_taken_at_their_word(tmp_path):
+    from naysayer.collect.exchange import import_answers
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=60)
+    tasks = [
+        {"data": {"x": float(c + rng.normal() / 10)}, "annotations": [
+            {"id": i, "result": [{"type": "choices", "value": {"choices": ["ab"[c]]}}]}]}
+        for i, c in enumerate(y)
+    ]  # fmt: skip
+    (tmp_path / "studio.json").write_text(json.dumps(tasks))
+    with Store.open(tmp_path / "answers.db", project=Project(("a", "b"))) as store:
+        import_answers(store, tmp_path / "studio.json")
+        trained = train(store, max_epochs=20, n_seeds=1)
+    assert trained.accuracy.estimate > 0.9
+
+
+def test_training_is_the_same_again(tmp_path):
+    store, truth = recorded(tmp_path / "answers.db", n=80)
+    with store:
+        answer_all(store, truth, 100, skip=0.1)
+        one, other = (train(store, max_epochs=3, n_seeds=1, random_state=5) for _ in range(2))
+        assert one.accuracy == other.accuracy
+        known = train(store, max_epochs=3, n_seeds=1, random_state=5, error_rate=0.0)
+    assert known.error_rate == 0.0
+    assert one.n_answers < 100
+
+
+# ---- the trainer ---------------------------------------------------------------------------------------------------
+
+
+def wait_for(what, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not what() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert what()
+
+
+QUICK = {"max_epochs": 3, "n_seeds": 1, "seconds": 0.02, "every": 40}
+
+
+def test_the_trainer_trains_when_enough_has_come(tmp_path):
+    store, truth = recorded(tmp_path / "answers.db", n=150)
+    with store:
+        with Trainer(store, out=tmp_path / "model", **QUICK) as trainer:
+            answer_all(store, truth, 39, seed=1)
+            time.sleep(0.2)
+            assert store.trainings() == []
+            answer_all(store, truth, 10, seed=2)
+            wait_for(lambda: trainer.latest)
+            answer_all(store, truth, 60, seed=3)
+            wait_for(lambda: len(store.trainings()) == 2)
+        assert trainer.error is None
+        first, second = store.trainings()
+        assert 40 <= first.n_answers <= second.n_answers - 40 <= 69
+        assert second.low <= second.estimate <= second.high
+        assert second.detail["items"] <= 150
+        assert second.method == "mlp, forward"
+        assert learn.load(tmp_path / "model", device="cpu").accuracy == trainer.latest.accuracy
+        with Trainer(store, **QUICK) as again:  # nothing has come since
+            time.sleep(0.2)
+        assert again.latest is None
+        assert len(store.trainings()) == 2
+    assert not [t for t in threading.enumerate() if t.name == "naysayer-trainer"]
+
+
+def test_the_trainer_survives_errors_and_says_them(tmp_path):
+    store = Store.open(tmp_path / "answers.db", project=Project(("a", "b")), random_state=0)
+    with store:
+        items = [text_item(f"{'fine' if i % 2 else 'long'} film {i:03}", f"row {i}") for i in range(60)]
+        store.register(items)
+        truth = {item.id: i % 2 for i, item in enumerate(items)}
+        with Trainer(store, network="convolution", **QUICK) as trainer:
+            answer_all(store, truth, 50, seed=1)
+            wait_for(lambda: trainer.error)
+            assert "\n" not in trainer.error
+            assert trainer.error.startswith("ValueError: ")
+        assert store.trainings() == []
+
+
+def test_the_trainer_stops_between_parts(tmp_path, monkeypatch):
+    store, truth = recorded(tmp_path / "answers.db", n=100)
+    begun, go_on = threading.Event(), threading.Event()
+    fit = learn._Classifier.fit
+
+    def slow(self, X, y_bar):
+        begun.set()
+        go_on.wait(10)
+        return fit(self, X, y_bar)
+
+    monkeypatch.setattr(learn._Classifier, "fit", slow)
+    with store:
+        answer_all(store, truth, 60)
+        with Trainer(store, **QUICK) as trainer:
+            assert begun.wait(30)
+            trainer._stop.set()
+            go_on.set()
+            trainer._thread.join(30)
+        assert not trainer._thread.is_alive()
+        assert store.trainings() == []
+        assert trainer.error is None
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command: exit code, what it printed, and its errors."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["naysayer", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        return exit_.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_train_predict_and_evaluate_from_the_command(tmp_path, run):
+    for name, seed in (("answers.db", 0), ("other.db", 1)):
+        store, truth = recorded(tmp_path / name, n=150, seed=seed)
+        with store:
+            answer_all(store, truth, 180, seed=seed)
+    model = tmp_path / "model"
+    code, out, err = run("train", tmp_path / "answers.db", "--out", model, "--epochs", 20)
+    assert (code, err) == (0, "")
+    assert "180 answers about 150 items" in out
+    assert "from answers that the models did not see" in out
+    told = json.loads(run("train", tmp_path / "answers.db", "--out", model, "--epochs", 20, "--json")[1])
+    assert told["accuracy"]["low"] < told["accuracy"]["estimate"]
+    assert told["classes"] == ["a", "b", "c"]
+    code, out, err = run("predict", model, tmp_path / "other.db", "--probabilities")
+    assert (code, err) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert list(rows[0]) == ["item", "prediction", "probability", "P(a)", "P(b)", "P(c)"]
+    with Store.open(tmp_path / "other.db") as store:
+        assert [row["item"] for row in rows] == [item.name for item in store.items()]
+        hits = [row["prediction"] == "abc"[truth[item.id]] for row, item in zip(rows, store.items())]
+    code, out, err = run("evaluate", model, tmp_path / "other.db")
+    assert (code, err) == (0, "")
+    assert "estimated accuracy: " in out
+    found = json.loads(run("evaluate", model, tmp_path / "other.db", "--json")[1])
+    assert found["accuracy"]["low"] <= np.mean(hits) <= found["accuracy"]["high"]
+    assert [c["class"] for c in found["classes"]] == ["a", "b", "c"]
+    (tmp_path / "new.jsonl").write_text('{"x": 0.1, "noise": 0}\n{"x": 6.0, "noise": 0}\n')
+    rows = list(csv.DictReader(io.StringIO(run("predict", model, tmp_path / "new.jsonl")[1])))
+    assert [row["prediction"] for row in rows] == ["a", "c"]
+
+
+def test_the_command_says_what_does_not_fit(tmp_path, run):
+    store, truth = recorded(tmp_path / "answers.db", n=40)
+    with store:
+        answer_all(store, truth, 60)
+    model = tmp_path / "model"
+    assert run("train", tmp_path / "answers.db", "--out", model, "--epochs", 2)[0] == 0
+    Store.open(tmp_path / "empty.db", project=Project(("a", "b", "c"))).close()
+    Store.open(tmp_path / "two.db", project=Project(("a", "b"))).close()
+    (tmp_path / "texts.csv").write_text("text\nA fine film.\n")
+    for words, *arguments in [
+        ("--label is for tables; the answers in", "train", tmp_path / "answers.db", "--out", model, "--label", "x"),
+        ("no store at", "train", tmp_path / "none.db", "--out", model),
+        ("at least 20 items to train on; got 0", "train", tmp_path / "empty.db", "--out", model),
+        ("give a store to evaluate it on; got", "evaluate", model, tmp_path / "texts.csv"),
+        ("must have answers to evaluate a model on; it has none", "evaluate", model, tmp_path / "empty.db"),
+        ("must be of the model's classes, a, b, c", "evaluate", model, tmp_path / "two.db"),
+        ("learned from records; texts.csv row 1 is of kind text", "predict", model, tmp_path / "texts.csv"),
+    ]:
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert words in err
+        assert err.count("\n") == 1
