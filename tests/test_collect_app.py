@@ -20,7 +20,7 @@ from naysayer.collect import dashboard
 from naysayer.collect.app import field_text, listen, make_app, owner_of, sniff, with_article
 from naysayer.collect.database import StoreError
 from naysayer.collect.items import image_item, record_item, text_item
-from naysayer.collect.records import Answer, Project
+from naysayer.collect.records import Answer, Project, Training
 from naysayer.collect.security import Site, _static_files, templates
 from naysayer.collect.store import Store
 
@@ -455,6 +455,15 @@ def test_the_figures_are_those_of_the_store(web, store):
     points = found["margins"]["points"]
     assert [point["n"] for point in points] == sorted(point["n"] for point in points)
     assert found["margins"]["answers"] == sum(one.value != "skip" for one in standing)
+
+
+def test_a_margin_is_what_the_last_training_had_where_there_is_one():
+    planned = dashboard.margins(1000, 5, 0.02)
+    last = Training(1, 0.0, 1000, "forward", 0.9, 0.9 - 2 * planned["now"], 0.92, {})
+    found = dashboard.margins(1000, 5, 0.02, last)
+    assert found["now"] == pytest.approx(0.9 - last.low, rel=0.01)
+    assert found["points"][-1]["n"] == pytest.approx(4 * planned["points"][-1]["n"], rel=0.1)
+    assert dashboard.margins(4000, 5, 0.02, last)["now"] == pytest.approx(found["now"] / 2, rel=0.1)
 
 
 def test_figures_are_not_counted_again_for_nothing_nor_too_often(store, monkeypatch):

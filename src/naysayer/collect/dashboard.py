@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scipy.stats import binomtest
 
 from naysayer.collect.answers import examine, from_standing, how_many_more
-from naysayer.collect.records import Standing
+from naysayer.collect.records import Standing, Training
 from naysayer.collect.store import Store
 from naysayer.planning import margin_reached
 
@@ -50,8 +50,7 @@ class Figures:
             seen, now = (progress, store.annotators(), len(trainings)), self._clock()
             if seen != self._seen and now >= self._again:
                 given = list(store.standing())
-                accuracy = trainings[-1].estimate if trainings else USUAL_ACCURACY
-                self._made = self._count(given) | self._judge(given, accuracy)
+                self._made = self._count(given) | self._judge(given, trainings[-1] if trainings else None)
                 self._seen, self._again = seen, self._clock() + REST * (self._clock() - now)
             return {
                 "name": project.name,
@@ -88,7 +87,7 @@ class Figures:
         ]
         return {"over_time": over_time([one.answered for one in given]), "people": people, "per_class": classes}
 
-    def _judge(self, given: Sequence[Standing], accuracy: float) -> dict[str, Any]:
+    def _judge(self, given: Sequence[Standing], last: Training | None) -> dict[str, Any]:
         """What the answers tell: errors, shares of the classes, whether questions and answers are as they should be."""
         project = self._store.project
         answers = from_standing(given, project.classes, project.probabilities)
@@ -107,7 +106,7 @@ class Figures:
         return {
             "report": {name: told[name] for name in kept} | {"errors": overall, "asked": first_asked},
             "errors": own,
-            "margins": margins(report.n_answers, len(project.classes), accuracy, errors.overall.estimate),
+            "margins": margins(report.n_answers, len(project.classes), errors.overall.estimate, last),
         }
 
 
@@ -126,19 +125,31 @@ def asked(given: Sequence[Standing], expected: Sequence[float]) -> list[dict[str
     return found
 
 
-def margins(n_answers: int, n_classes: int, accuracy: float, error_rate: float) -> dict[str, Any]:
-    """Within which margin an accuracy can be told now, and how many answers in all would tell it within others."""
-    accuracy, error_rate = round(min(1.0, max(1 / n_classes, accuracy)), 3), round(min(error_rate, 0.4), 3)
-    worth = max(1, round(n_answers * (1 - 2 * error_rate) ** 2))
-    now = margin_reached(n_classes, worth, accuracy, "yes_no")
-    return {"now": now, "answers": n_answers, "points": _needed(n_classes, accuracy, error_rate)}
+def margins(n_answers: int, n_classes: int, error_rate: float, last: Training | None = None) -> dict[str, Any]:
+    """Within which margin an accuracy can be told now, and how many answers in all would tell it within others.
+
+    Planning takes every answer to be about another item. Once a model was trained, its interval shows how far that is
+    from what these answers are worth, and all margins are widened or narrowed by the same factor.
+    """
+    error_rate = round(min(error_rate, 0.4), 3)
+    accuracy = round(min(1.0, max(1 / n_classes, last.estimate if last else USUAL_ACCURACY)), 3)
+
+    def planned(n: int) -> float:
+        return margin_reached(n_classes, max(1, round(n * (1 - 2 * error_rate) ** 2)), accuracy, "yes_no")
+
+    factor = 1.0
+    if last is not None:
+        reached = max(last.estimate - last.low, last.high - last.estimate)  # the other side may end at 100%
+        factor = round(min(10.0, max(0.1, reached / planned(last.n_answers))), 2)
+    now = min(0.5, factor * planned(n_answers))
+    return {"now": now, "answers": n_answers, "points": _needed(n_classes, accuracy, error_rate, factor)}
 
 
 @lru_cache(maxsize=32)
-def _needed(n_classes: int, accuracy: float, error_rate: float) -> list[dict[str, float]]:
+def _needed(n_classes: int, accuracy: float, error_rate: float, factor: float) -> list[dict[str, float]]:
+    options = {"accuracy": accuracy, "error_rate": error_rate}
     return [
-        {"margin": margin, "n": how_many_more(0, n_classes, margin, accuracy=accuracy, error_rate=error_rate)}
-        for margin in MARGINS
+        {"margin": margin, "n": how_many_more(0, n_classes, min(0.5, margin / factor), **options)} for margin in MARGINS
     ]
 
 

@@ -163,10 +163,11 @@ async function load(questions) {
   for (const question of questions) await preload(question.item); // the next one first
 }
 
-function finish() {
+async function finish() {
+  await measure();
+  if (current) return; // an undo was quicker
   const own = progress?.own ?? 0;
   rest("done", "That is all for now", own ? `Nothing is left to ask. You gave ${count(own, "answer")}: thank you.` : "There is nothing to ask at the moment.");
-  measure();
 }
 
 function end() {

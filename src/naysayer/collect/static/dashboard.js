@@ -112,6 +112,8 @@ function classes({ per_class, progress }) {
 
 function accuracy({ trainings, trains, training_error, classes: names }) {
   if (!trains && !trainings.length) return;
+  const clip = (value) => Math.min(1, Math.max(0, value)); // unbiased estimates may leave what is possible
+  trainings = trainings.map((one) => ({ ...one, estimate: clip(one.estimate), low: clip(one.low), high: clip(one.high) }));
   const last = trainings[trainings.length - 1];
   fill(figure("accuracy", "Estimated accuracy", { wide: true }), {
     said: last ? ["Trained on what has come in, the model is right on ", bold(`${percent(last.estimate, 1)} (${percent(last.low, 1)} to ${percent(last.high, 1)})`), " of the items, as the answers alone tell."] : "A model is trained in the background as answers come in.",
@@ -137,7 +139,7 @@ function fairness({ report, classes: names }) {
     const share = `Of the first answers about an item ${percent(yes[0], 1)} are yes; ${percent(yes_expected, 1)} were to be expected. `;
     said = odd.length ? [share, bold(`That does not fit: ${odd.join("; ")}.`)] : [share, bold("That fits.")];
   } else if (yes) said = "Classes are asked about unevenly, so that no share of yes can be expected.";
-  const rows = yes ? [{ name: "answer is yes", value: yes[0], low: yes[1], high: yes[2], mark: yes_expected }] : [];
+  const rows = yes ? [{ name: "yes", value: yes[0], low: yes[1], high: yes[2], mark: yes_expected }] : [];
   for (const [k, one] of (report?.asked ?? []).entries()) rows.push({ name: `asked: ${names[k]}`, value: one.estimate, low: one.low, high: one.high, mark: one.expected });
   fill(frame, {
     said,
@@ -201,7 +203,7 @@ function more({ margins }) {
   const reach = Math.max(goal.n, answers) * 1.08;
   const curve = [{ n: answers, margin: now }, ...points].sort((one, other) => one.n - other.n).filter((point) => point.n <= reach * 1.4 && point.margin <= Math.max(0.1, 2 * Math.min(now, wanted * 4)));
   fill(frame, {
-    said: missing ? [bold(`${whole(missing)} more answers`), ` tell a model’s accuracy within ±${percent(wanted, 1)}; now it is ±${percent(now, 1)}.`] : [bold("There are enough:"), ` what has come in tells a model’s accuracy within ±${percent(now, 1)}.`],
+    said: missing ? [bold(`${whole(missing)} more answers`), ` would tell a model’s accuracy within ±${percent(wanted, 1)}; those there are tell it within ±${percent(now, 1)}.`] : [bold("There are enough:"), ` what has come in tells a model’s accuracy within ±${percent(now, 1)}.`],
     draw: (width) => marginCurve(width, { points: curve, now: { n: answers, margin: now }, wanted }),
     heads: ["margin", "answers in all", "still missing"],
     rows: points.map((point) => [`±${percent(point.margin, 1)}`, whole(point.n), whole(Math.max(0, point.n - answers))]),
