@@ -369,6 +369,110 @@ def data_path(
 
 
 @app.command()
+def ask(
+    items: Annotated[Path, typer.Argument(help="Folder of images; or CSV, TSV, JSONL or Parquet file, a row an item.")],
+    classes: Annotated[str, typer.Option(help="The classes to ask about, separated by commas.")],
+    store: Annotated[
+        str, typer.Option(help="Where answers are kept: a SQLite file or a postgresql:// URL.")
+    ] = "answers.db",
+    question: Annotated[
+        str | None, typer.Option(help='How to ask; {class} is where the class goes.  [default: "Is this a {class}?"]')
+    ] = None,
+    probabilities: Annotated[
+        str | None, typer.Option(help="How often to ask about each class, in their order, by commas; default: alike.")
+    ] = None,
+    repeat: Annotated[
+        float | None, typer.Option(help="Share of questions asked twice, to measure errors.  [default: 0.05]")
+    ] = None,
+    per_item: Annotated[
+        int | None, typer.Option(help="Answers after which an item is left alone; default: when its class is known.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(help="Port; default: one that stays the same for this store.")] = None,
+    public: Annotated[
+        str | None, typer.Option(help="Address that people open, where a proxy stands before this server.")
+    ] = None,
+    invite: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Print a link for somebody to answer with; once or more.")
+    ] = None,
+    train: Annotated[bool, typer.Option("--train", help="Train on what has come in, again and again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask people about items, one question at a time: is this a cat? Yes, no, or can't tell.
+
+    Run again, it adds the items that are new and goes on.
+    """
+    from naysayer.collect.items import read_items
+    from naysayer.collect.records import Project
+    from naysayer.collect.store import Store
+
+    wanted: dict[str, Any] = {
+        "question": question and question.replace("{class}", "{}"),
+        "probabilities": probabilities and tuple(_numbers(probabilities, "--probabilities")),
+        "repeat_share": repeat,
+        "answers_per_item": per_item,
+    }
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    project = Project(tuple(_words(classes) or ()), name=items.absolute().stem, **wanted)
+    with Store.open(store, project=project) as answers:
+        changed = {name: value for name, value in wanted.items() if getattr(answers.project, name) != value}
+        if "probabilities" in changed and answers.progress().answers:
+            raise ValueError(f"--probabilities must stay as they are once there are answers; see {answers.name}")
+        if changed:
+            answers.configure(**changed)
+        new = answers.register(read_items(items))
+        _serve_ask(answers, new, host, port, public, invite or [], train, as_json)
+
+
+def _serve_ask(
+    answers: Any,
+    new: int,
+    host: str,
+    port: int | None,
+    public: str | None,
+    invite: list[str],
+    train: bool,
+    as_json: bool,
+) -> None:
+    """Serve a store's questions until Control-C, and print where."""
+    from naysayer.collect.app import invite_to, listen, make_app, owner_of, serve
+    from naysayer.collect.security import Site, is_loopback
+
+    if invite and public is None and is_loopback(host):
+        raise ValueError("--invite needs an address that others reach: add --host 0.0.0.0, or --public behind a proxy")
+    with listen(host, port, answers.name) as listener:
+        site = Site(host, listener.getsockname()[1], public)
+        links = {"owner": site.origin if site.local else site.invitation(answers.renew_token(owner_of(answers).id))}
+        links |= {name: site.invitation(invite_to(answers, name)[1]) for name in invite}
+
+        def tell() -> None:
+            if as_json:
+                _print_json({"items": answers.n_items(), "new": new, "store": answers.name, "links": links})
+            else:
+                names = ", ".join(answers.project.classes)
+                print(f"{answers.n_items():,} items, {new:,} of them new; classes: {names}")
+                for name, link in links.items():
+                    print(f"{'open' if site.local else f'for {name}:'} {link}")
+                if not site.local:
+                    print("Each link is for one person, and is shown once: --invite NAME or the dashboard makes more.")
+                    if not site.origin.startswith("https:"):
+                        print("Others on the way can read what goes over http: put a proxy with https before it.")
+                print(f"The dashboard is at {site.origin}/dashboard; answers are kept in {answers.name}.")
+                print("Control-C stops; the same command goes on.")
+            sys.stdout.flush()
+
+        if train:
+            from naysayer.collect.learn import Trainer
+
+            with Trainer(answers) as trainer:
+                serve(make_app(answers, site, trainer=trainer), listener, tell)
+        else:
+            serve(make_app(answers, site), listener, tell)
+    if not as_json:
+        print(f"\nstopped; {answers.progress().answers:,} answers are in {answers.name}")
+
+
+@app.command()
 def survey(
     file: Annotated[Path, typer.Argument(help="TOML file with the questions; examples/survey.toml shows one.")],
     store: Annotated[
