@@ -278,6 +278,20 @@ def test_labels_made_elsewhere_are_taken_at_their_word(tmp_path):
     assert trained.accuracy.estimate > 0.9
 
 
+def test_texts_are_learned(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"word{i}" for i in range(30)]
+    y = rng.integers(3, size=240)
+    texts = [" ".join(rng.choice(words[10 * c : 10 * c + 12], size=6)) + f" {i:04}" for i, c in enumerate(y)]
+    items = [text_item(text, f"row {i}") for i, text in enumerate(texts)]
+    with Store.open(tmp_path / "answers.db", project=Project(("a", "b", "c")), random_state=0) as store:
+        store.register(items)
+        answer_all(store, {item.id: int(c) for item, c in zip(items, y)}, 300, error=0.02)
+        trained = train(store)
+    assert trained.accuracy.low < (trained.predict_proba(items).argmax(axis=1) == y).mean()
+    assert trained.accuracy.estimate > 0.75
+
+
 def test_training_is_the_same_again(tmp_path):
     store, truth = recorded(tmp_path / "answers.db", n=80)
     with store:

@@ -25,7 +25,6 @@ app.add_typer(data_app, name="data")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Label = Annotated[str, typer.Option(help="The column that holds the labels.")]
 Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
 Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
@@ -74,16 +73,20 @@ def demo(
 
 @app.command()
 def train(
-    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or npz file, a row an example.")],
-    label: Label,
+    table: Annotated[
+        str, typer.Argument(help="CSV, TSV, Parquet or npz file, a row an example; or a store, such as answers.db.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    label: Annotated[
+        str | None, typer.Option(help="The column that holds the labels; a table needs it, a store has none.")
+    ] = None,
     classes: Classes = None,
     ordinary: Ordinary = False,
     drop: Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")] = "",
     method: Annotated[
         str, typer.Option(help="auto, free, max, ascent, forward, pairwise; or some, by commas.")
     ] = "auto",
-    network: Annotated[str, typer.Option(help="mlp or linear.")] = "mlp",
+    network: Annotated[str, typer.Option(help="mlp or linear; of a store of images also convolution.")] = "mlp",
     hidden: Annotated[str, typer.Option(help="Widths of the hidden layers, separated by commas.")] = "128",
     lr: Annotated[str, typer.Option(help="Learning rates to try, separated by commas.")] = "0.001,0.003,0.01",
     epochs: Annotated[int, typer.Option(help="Epochs at the most.")] = 100,
@@ -99,10 +102,25 @@ def train(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Train on a table whose labels say what each row is not (`cat`, or `!cat` mixed with plain `dog`).
+    """Train on a table whose labels say what each row is not (`cat`, or `!cat` mixed with plain `dog`), or on a store.
 
-    Run again after it was stopped, it goes on from where it was.
+    Run again after it was stopped, it goes on from where it was, if it learns from a table.
     """
+    if _is_store(table):
+        of_tables: dict[str, Any] = {
+            "label": label,
+            "classes": classes,
+            "ordinary": ordinary,
+            "drop": drop,
+            "alpha": alpha,
+        }
+        of_tables |= {"transition": transition, "refit": refit, "method": method != "auto"}
+        if odd := next((name for name, given in of_tables.items() if given not in (None, "", False)), None):
+            raise ValueError(f"--{odd} is for tables; the answers in {table} say it themselves")
+        _train_on_store(table, out, network, epochs, seed, device, as_json)
+        return
+    if label is None:
+        raise ValueError("Missing option '--label': the column that holds the labels")
     from naysayer import tables
     from naysayer.estimators import ComplementaryClassifier
 
@@ -158,7 +176,12 @@ def train(
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
-    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or npz file with the same columns.")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="Table with the same columns; of a model trained on a store, a folder, file or store of items."
+        ),
+    ],
     out: Annotated[Path | None, typer.Option(help="CSV file to write; default: standard output.")] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="One column more for each class's probability.")
@@ -173,11 +196,18 @@ def predict(
     from naysayer import tables
     from naysayer.files import write_text
 
-    fitted, encoder, _ = _load(model, device)
-    p = fitted.predict_proba(encoder.transform(tables.read_table(table)))
+    names: Any
+    if _learned_from_store(model):
+        fitted, names, p = _predict_items(model, table, device)
+    else:
+        fitted, encoder, _ = _load(model, device)
+        p = fitted.predict_proba(encoder.transform(tables.read_table(table)))
+        names = range(len(p))
     best = p.argmax(axis=1)
-    heads = ["row", "prediction", "probability"]
-    rows: list[list[Any]] = [[i, str(fitted.classes_[k]), round(float(p[i, k]), 6)] for i, k in enumerate(best)]
+    heads = ["row" if isinstance(names, range) else "item", "prediction", "probability"]
+    rows: list[list[Any]] = [
+        [name, str(fitted.classes_[k]), round(float(p[i, k]), 6)] for i, (name, k) in enumerate(zip(names, best))
+    ]
     if probabilities:
         heads += [f"P({c})" for c in fitted.classes_]
         rows = [row + [round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
@@ -197,7 +227,9 @@ def predict(
 @app.command()
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
-    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or npz file with labels that were not trained on.")],
+    table: Annotated[
+        str, typer.Argument(help="CSV, TSV, Parquet or npz file with labels, or store, that was not trained on.")
+    ],
     label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
     ordinary: Ordinary = False,
     confidence: Confidence = 0.95,
@@ -207,6 +239,9 @@ def evaluate(
     """Estimate a model's accuracy, in all and per class, from labels that say what rows are not."""
     from naysayer import metrics, tables
 
+    if _learned_from_store(model):
+        _evaluate_on_store(model, table, confidence, device, as_json)
+        return
     fitted, encoder, about = _load(model, device)
     data = tables.read_table(table)
     names = [str(c) for c in fitted.classes_]
@@ -553,6 +588,148 @@ def _print_survey(asked: Any, answers: Any, as_json: bool) -> None:
         else:
             print(f"{about['question']}: {about['problem']}")
     print("\nCross-tables of every two questions: --json, or the page of results.")
+
+
+# ---- stores of answers: out, in, and models from them -------------------------------------------------------
+
+
+@app.command("export")
+def export_store(
+    store: Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL.")],
+    out: Annotated[Path, typer.Option(help="File to write: .csv, .parquet or .jsonl; .json for Label Studio.")],
+    as_json: Json = False,
+) -> None:
+    """Write all of a store into a file: items, questions, answers and who gave them, but no tokens."""
+    from naysayer.collect.exchange import export
+    from naysayer.collect.store import Store
+
+    with Store.open(store) as answers:
+        n = export(answers, out)
+    if as_json:
+        _print_json({"answers": n, "file": str(out)})
+    else:
+        print(f"{n:,} answers are in {out}")
+
+
+@app.command("import")
+def import_file(
+    store: Annotated[
+        str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL; a new one is begun.")
+    ],
+    file: Annotated[Path, typer.Argument(help="An export; Prodigy's .jsonl; Label Studio's .json.")],
+    classes: Annotated[
+        str | None, typer.Option(help="The classes of a new store, by commas; default: those of the export.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Read answers into a store: all of a file, or nothing if any of it is wrong. What is there already is kept."""
+    from naysayer.collect.exchange import import_answers, read_project
+    from naysayer.collect.records import Project
+    from naysayer.collect.store import Store
+
+    project = Project(tuple(_words(classes) or ())) if classes else read_project(file)
+    is_new = "://" not in store and not Path(store).exists()
+    try:
+        with Store.open(store, project=project) as answers:
+            added = import_answers(answers, file)
+    except Exception:
+        for ending in ("", "-wal", "-shm") if is_new else ():  # nothing imported, nothing begun
+            Path(f"{store}{ending}").unlink(missing_ok=True)
+        raise
+    if as_json:
+        _print_json(added._asdict())
+    else:
+        print("new in the store: " + ", ".join(f"{n:,} {name}" for name, n in added._asdict().items()))
+
+
+def _is_store(place: str) -> bool:
+    return "://" in place or Path(place).suffix.lower() in (".db", ".sqlite", ".sqlite3")
+
+
+def _train_on_store(place: str, out: Path, network: str, epochs: int, seed: int, device: str, as_json: bool) -> None:
+    """Train on a store's answers, save the model and print how good it is."""
+    from naysayer.collect.learn import train as train_on
+    from naysayer.collect.store import Store
+
+    _check_writable(out)
+    with Store.open(place) as answers:
+        trained = train_on(
+            answers, network=network, max_epochs=_at_least_one(epochs, "--epochs"), device=device, random_state=seed
+        )
+    trained.save(out)
+    about = {"model": str(out), "classes": trained.model.classes_.tolist(), "answers": trained.n_answers}
+    about |= {"items": trained.n_items, "error_rate": trained.error_rate}
+    if as_json:
+        _print_json(about | {"accuracy": dict(zip(("estimate", "low", "high"), trained.accuracy, strict=True))})
+        return
+    print(
+        f"{trained.n_answers:,} answers about {trained.n_items:,} items; {100 * trained.error_rate:.1f} % of them wrong"
+    )
+    print(f"estimated accuracy: {_percent(*trained.accuracy)} %, from answers that the models did not see")
+    print(f"saved in {out}; next: naysayer predict {out} ITEMS")
+
+
+def _learned_from_store(folder: Path) -> bool:
+    """Whether a model learned from a store; of one that cannot be read, whoever loads it says what is wrong."""
+    try:
+        return "items" in json.loads((folder / "model.json").read_text(encoding="utf8"))["extra"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _predict_items(folder: Path, place: str, device: str) -> tuple[Any, list[str], Any]:
+    """A model that learned from a store, the names of items, and their classes' probabilities."""
+    from naysayer.collect.items import read_items
+    from naysayer.collect.learn import load
+    from naysayer.collect.store import Store
+
+    trained = load(folder, device)
+    if _is_store(place):
+        with Store.open(place) as answers:
+            items = list(answers.items())
+    else:
+        items = list(read_items(place))
+    if odd := next((item for item in items if item.kind != trained.encoder.kind), None):
+        raise ValueError(
+            f"the model at {folder} learned from {trained.encoder.kind}s; {odd.name} is of kind {odd.kind}"
+        )
+    return trained.model, [item.name for item in items], trained.predict_proba(items)
+
+
+def _evaluate_on_store(folder: Path, place: str, confidence: float, device: str, as_json: bool) -> None:
+    """Estimate a model's accuracy from a store's answers."""
+    from naysayer.collect.answers import accuracy, class_priors, read_answers
+    from naysayer.collect.learn import load
+    from naysayer.collect.store import Store
+
+    if not _is_store(place):
+        raise ValueError(f"the model at {folder} learned from a store; give a store to evaluate it on; got {place}")
+    trained = load(folder, device)
+    names = tuple(trained.model.classes_.tolist())
+    with Store.open(place) as answers:
+        if answers.project.classes != names:
+            raise ValueError(f"{place} must be of the model's classes, {', '.join(names)}")
+        said = read_answers(answers)
+        items = {item.id: item for item in answers.items()}
+    if not said.items:
+        raise ValueError(f"{place} must have answers to evaluate a model on; it has none")
+    predicted = trained.predict_proba([items[id] for id in said.items]).argmax(axis=1)
+    found, prior = accuracy(said, predicted, confidence=confidence), class_priors(said, confidence=confidence)
+    share = np.bincount(predicted, minlength=len(names)) / len(predicted)
+    if as_json:
+        per_class = [
+            {"class": name, "prior": p, "prior_low": low, "prior_high": high, "predicted_share": share[k]}
+            for k, (name, p, low, high) in enumerate(zip(names, *prior))
+        ]
+        estimate = dict(zip(("estimate", "low", "high"), found, strict=True))
+        _print_json({"accuracy": estimate, "confidence": confidence, "classes": per_class})
+        return
+    print(f"estimated accuracy: {_percent(*found)} % ({100 * confidence:g}% interval)\n")
+    rows = [
+        [name, _percent(p, low, high), f"{100 * share[k]:.1f}"]
+        for k, (name, p, low, high) in enumerate(zip(names, *prior))
+    ]
+    _print_table(["class", "share %", "predicted share %"], rows)
 
 
 # ---- what the commands share --------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def train(
     network: str = "mlp",
     error_rate: float | None = None,
     max_epochs: int = 60,
-    n_seeds: int = 2,
+    n_seeds: int = 4,
     confidence: float = 0.95,
     device: str = "auto",
     random_state: int = 0,
@@ -126,7 +126,7 @@ def train(
     store : with answers about at least 20 items.
     network : "mlp", "linear" or, for images, "convolution".
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
-    max_epochs, n_seeds : epochs at the most, and runs in each of the five parts.
+    max_epochs, n_seeds : epochs at the most, and runs in each of the five parts, which predict together.
     confidence : of the interval.
     device, random_state : as for :class:`naysayer.ComplementaryClassifier`.
     before : the encoder of an earlier training, of which images that were read are kept.
