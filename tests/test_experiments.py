@@ -287,6 +287,15 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path):
         np.testing.assert_array_equal(values, resumed.history[name])
 
 
+def test_runs_that_break_off_leave_a_whole_result(data, tmp_path):
+    broken = job(runs=(Run("free", 0, 1e30), Run("free", 1, 1e30)), optimizer="sgd")
+    result = jobs.do(broken, tmp_path, device="cpu")
+    assert result.history["loss"].shape == (4, 2)
+    assert np.isnan(result.history["test_accuracy"][-1]).all()
+    assert "learning rate 1e+30" in result.about["failed"]["0"]
+    assert jobs.find(broken, tmp_path) is not None
+
+
 def test_an_interrupted_job_says_so(data, tmp_path):
     def stop(*_, **__):
         raise KeyboardInterrupt
