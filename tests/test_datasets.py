@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers import raises
-from naysayer import datasets
+from naysayer import datasets, readers
 from naysayer.datasets import REGISTRY, Source, check_name, find, get, load, overview, read_cifar, read_idx
 
 CODES = {np.dtype(np.uint8): 8, np.dtype(np.int8): 9, np.dtype(np.int16): 11, np.dtype(np.int32): 12}
@@ -181,7 +181,7 @@ def test_a_damaged_file_is_refused_without_a_large_allocation(tmp_path, read, co
 
 
 def test_what_a_small_file_unpacks_to_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "_LARGEST", 1 << 20)
+    monkeypatch.setattr(readers, "LARGEST", 1 << 20)
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(1 << 24)))
     with raises("it unpacks to over 1048576 bytes"):
@@ -254,8 +254,8 @@ def test_any_archive_is_the_published_files_or_a_line(small, tmp_path, content):
     files = {name: hashlib.sha256(bytes([i])).hexdigest() for i, name in enumerate(BATCHES)}
 
     def read(path):
-        with datasets._naming(path), open(path, "rb") as opened:
-            return datasets._unpack(opened, files, datasets._content)
+        with readers.naming(path), open(path, "rb") as opened:
+            return readers.unpack(opened, files, readers.read_whole)
 
     found = array_or_line(read, content, tmp_path / "fuzzed")
     assert found is None or list(found.values()) == [bytes([i]) for i in reversed(range(6))]
@@ -333,7 +333,7 @@ def test_a_missing_file_is_named_with_its_folder_and_the_way_out(small, tmp_path
 def test_an_unknown_name_is_answered_with_the_known_ones():
     words = (
         "`name` must be one of digits, mnist, fashion, kuzushiji, cifar10, or the path of a file that ends in "
-        ".npz, .csv, .tsv, .parquet; got 'minst'; did you mean 'mnist'?"
+        ".npz, .csv, .tsv, .parquet; got 'minst' (did you mean 'mnist'?)"
     )
     for use in (load, find, get, check_name):
         with raises(words):

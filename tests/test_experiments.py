@@ -287,6 +287,15 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path):
         np.testing.assert_array_equal(values, resumed.history[name])
 
 
+def test_runs_that_break_off_leave_a_whole_result(data, tmp_path):
+    broken = job(runs=(Run("free", 0, 1e30), Run("free", 1, 1e30)), optimizer="sgd")
+    result = jobs.do(broken, tmp_path, device="cpu")
+    assert result.history["loss"].shape == (4, 2)
+    assert np.isnan(result.history["test_accuracy"][-1]).all()
+    assert "learning rate 1e+30" in result.about["failed"]["0"]
+    assert jobs.find(broken, tmp_path) is not None
+
+
 def test_an_interrupted_job_says_so(data, tmp_path):
     def stop(*_, **__):
         raise KeyboardInterrupt
@@ -370,9 +379,9 @@ def test_what_is_there_is_drawn_and_nothing_trained(data, tmp_path):
 def test_names_of_experiments():
     assert choose(["table2", "figure3", "figure2"]) == ["figure2", "table3"]
     assert choose(["all"]) == list(EXPERIMENTS)
-    with raises("got 'tabel3'; did you mean 'table3'?"):
+    with raises("got 'tabel3' (did you mean 'table3'?)"):
         choose(["tabel3"])
-    with raises("a data set must be one of mnist, fashion, kuzushiji, cifar10; got 'mnits'; did you mean 'mnist'?"):
+    with raises("a data set must be one of mnist, fashion, kuzushiji, cifar10; got 'mnits' (did you mean 'mnist'?)"):
         check_datasets(["mnits"])
     assert check_datasets(None) == tuple(TITLES)
 
@@ -420,7 +429,7 @@ def test_the_command_prints_tables_and_says_where_the_rest_is(data, command, tmp
     ("words", "said"),
     [
         (["figure9"], "an experiment must be one of figure1, figure2"),
-        (["figure1", "--dataset", "minst"], "got 'minst'; did you mean 'mnist'?"),
+        (["figure1", "--dataset", "minst"], "got 'minst' (did you mean 'mnist'?)"),
         (["figure1", "--epochs", "0"], "--epochs"),
         (["figure1", "--trials", "-1"], "--trials"),
         (["figure1", "--draw"], "there are none; leave out --draw"),

@@ -30,7 +30,7 @@ ORDER = [
         "estimators",
         "reduction",
     ),
-    *("boosting", "tables", "datasets", "planning", "doctor", "demo", "__init__"),
+    *("boosting", "tables", "readers", "datasets", "planning", "doctor", "demo", "__init__"),
     *(f"experiments.{name}" for name in ("__init__", "jobs", "scale", "plots", "report", "paper", "selection")),
     *(f"experiments.{name}" for name in ("figure1", "figure2", "table3", "figure4", "selection_loss", "sweeps")),
     "experiments.reproduce",

@@ -356,7 +356,8 @@ def test_a_model_that_saw_nothing_is_an_empty_column(tmp_path):
     curve = plots.ReliabilityCurve(np.linspace(0, 1, 11), np.zeros(10), nothing, nothing, nothing, nothing)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plots.reliability([plots.ReliabilityPanel("none", {"MLP": curve})], tmp_path / "figure")
+        drawn = plots.reliability([plots.ReliabilityPanel("none", {"MLP": curve})], tmp_path / "figure")
+    assert drawn.stat().st_size > 0
 
 
 def test_a_sweep_has_its_settings_as_ticks_and_its_styles(tmp_path, kept):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -108,3 +110,15 @@ def check_transition(transition: Any, n_classes: int | None = None) -> NDArray[n
         y = int(np.argmax(np.abs(q.sum(axis=1) - 1)))
         raise ValueError(f"each row of `transition` must sum to 1; row {y} sums to {q[y].sum():.6g}")
     return q
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Quote a name with the known one that may have been meant.
+
+    Examples
+    --------
+    >>> print(near("minst", ["mnist", "fashion"]))
+    'minst' (did you mean 'mnist'?)
+    """
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f"{name!r} (did you mean {found[0]!r}?)" if found else repr(name)

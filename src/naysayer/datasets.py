@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
-import gzip
-import hashlib
 import io
 import math
 import os
-import struct
-import tarfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysayer import tables
+from naysayer.checks import near
 from naysayer.files import whole_file
 from naysayer.progress import Bar, progress_bar
+from naysayer.readers import CHUNK, DAMAGE, Hashed, naming, parse_cifar, parse_idx, read_whole, unpack
+from naysayer.readers import read_cifar as read_cifar
+from naysayer.readers import read_idx as read_idx
 
-T = TypeVar("T")
-_CHUNK = 1 << 20
-_LARGEST = 1 << 31  # bytes; far above any data set here, and a bound on what a small gzip file can unpack to
-_TYPES: dict[int, np.dtype[Any]] = {8: np.dtype(">u1"), 9: np.dtype(">i1"), 11: np.dtype(">i2"), 12: np.dtype(">i4")}
-_RECORD = 1 + 3 * 32 * 32  # bytes of an image of CIFAR-10: its class, then its red, green and blue
-_DAMAGE = (ValueError, EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError)  # what readers raise on damaged files
 _OWN = (".npz", ".csv", ".tsv", ".parquet")
 _ARRAYS = (("X_train", "y_train"), ("X_test", "y_test"), ("X", "y"))
 _LABEL_NAMES = ("label", "y", "class", "target")
@@ -203,14 +194,12 @@ def check_name(name: str) -> None:
     --------
     >>> check_name("minst")
     Traceback (most recent call last):
-    ValueError: ...; got 'minst'; did you mean 'mnist'?
+    ValueError: ...; got 'minst' (did you mean 'mnist'?)
     """
     if name not in REGISTRY:
-        near = difflib.get_close_matches(name, REGISTRY, n=1)
-        advice = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(
             f"`name` must be one of {', '.join(REGISTRY)}, or the path of a file that ends in {', '.join(_OWN)}; "
-            f"got {name!r}{advice}"
+            f"got {near(name, REGISTRY)}"
         )
 
 
@@ -223,11 +212,11 @@ def _load_known(name: str, folder: str | os.PathLike[str] | None) -> Dataset:
 
 def _arrays(name: str, folder: str | os.PathLike[str] | None) -> tuple[NDArray[Any], ...]:
     """Read the files of a data set, check them, and give the arrays in the order of Dataset."""
-    parse: Callable[[_Hashed], NDArray[Any]] = _parse_cifar if name == "cifar10" else _parse_idx
+    parse: Callable[[Hashed], NDArray[Any]] = parse_cifar if name == "cifar10" else parse_idx
     found: dict[str, NDArray[Any]] = {}
     for path, files in _locate(name, folder):
-        with _naming(path), open(path, "rb") as packed:
-            found |= _unpack(packed, files, parse)
+        with naming(path), open(path, "rb") as packed:
+            found |= unpack(packed, files, parse)
     arrays = [found[file] for files in REGISTRY[name].parts.values() for file in files]
     if name != "cifar10":
         X_train, y_train, X_test, y_test = arrays
@@ -404,8 +393,8 @@ def _is_whole(located: list[tuple[Path, Mapping[str, str]]]) -> bool:
     try:
         for path, files in located:
             with open(path, "rb") as packed:
-                _unpack(packed, files, _content)
-    except _DAMAGE:
+                unpack(packed, files, read_whole)
+    except DAMAGE:
         return False
     return bool(located)
 
@@ -418,8 +407,8 @@ def _fetch(name: str, part: str, place: Path, bar: Bar) -> None:
         came = _Incoming(bar, limit=2 * source.size)
         try:
             _download(mirror + part, came)
-            unpacked = _unpack(came, source.parts[part], _content)
-        except _DAMAGE as error:
+            unpacked = unpack(came, source.parts[part], read_whole)
+        except DAMAGE as error:
             bar(-came.getbuffer().nbytes)
             tried.append(f"{mirror}{part} ({error})")
             continue
@@ -454,7 +443,7 @@ def _download(url: str, into: _Incoming) -> None:
     import requests  # which pooch needs
 
     try:
-        pooch.HTTPDownloader(chunk_size=_CHUNK)(url, into, None)
+        pooch.HTTPDownloader(chunk_size=CHUNK)(url, into, None)
     except requests.HTTPError as error:
         raise ValueError(f"status {error.response.status_code}") from None  # type: ignore[union-attr]
     except requests.Timeout:
@@ -464,183 +453,6 @@ def _download(url: str, into: _Incoming) -> None:
     except requests.RequestException:
         raise ValueError("the download broke off") from None
     into.seek(0)
-
-
-# Reading
-
-
-def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Read an array of whole numbers in the idx format of MNIST, plain or gzip.
-
-    The format: two zero bytes, a byte for the type, a byte for the number of dimensions, the dimensions as
-    big-endian 32-bit numbers, the data. The header is believed only as far as the bytes that follow bear it out.
-
-    Parameters
-    ----------
-    path : the file; whether it is compressed is seen from its content, not its name.
-
-    Returns
-    -------
-    array of uint8, int8, int16 or int32, in the shape that the file states
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "labels-idx1-ubyte")
-    ...     _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
-    ...     read_idx(path)
-    array([7, 2, 1], dtype=uint8)
-    """
-    return _read(path, _parse_idx)
-
-
-def read_cifar(path: str | os.PathLike[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read images and classes in the binary format of CIFAR-10, plain or gzip.
-
-    The format: for each image a byte for the class, 0 to 9, then 32 rows of 32 bytes of red, as many of green, of blue.
-
-    Parameters
-    ----------
-    path : the file.
-
-    Returns
-    -------
-    images : (N, 3, 32, 32) uint8
-    classes : (N,) int64
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "test_batch.bin")
-    ...     _ = path.write_bytes(bytes([7]) + bytes(3072) + bytes([2]) + bytes(3072))
-    ...     images, classes = read_cifar(path)
-    >>> images.shape, classes
-    ((2, 3, 32, 32), array([7, 2]))
-    """
-    records = _read(path, _parse_cifar)
-    return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
-
-
-class _Hashed:
-    """A file that is hashed as it is read."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file, self.digest = file, hashlib.sha256()
-
-    def read(self, size: int) -> bytes:
-        """Give so many bytes, or what is left."""
-        part = self.file.read(size)
-        self.digest.update(part)
-        return part
-
-
-def _read(path: str | os.PathLike[str], parse: Callable[[_Hashed], T]) -> T:
-    """Read one file, whatever its sha256."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no file at {path}")
-    with _naming(path), open(path, "rb") as packed:
-        return parse(_Hashed(_gunzipped(packed)))
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged file makes its readers raise into one line with its name."""
-    try:
-        yield
-    except _DAMAGE as error:
-        raise ValueError(f"{path} must be a whole data file; {error}; fetch it again") from None
-
-
-def _gunzipped(packed: IO[bytes]) -> IO[bytes]:
-    """Unpack a file if it is gzip, which none of the formats here begins like."""
-    compressed = packed.read(2) == b"\x1f\x8b"
-    packed.seek(0)
-    return gzip.GzipFile(fileobj=packed) if compressed else packed  # type: ignore[return-value]
-
-
-def _unpack(packed: IO[bytes], files: Mapping[str, str], parse: Callable[[_Hashed], T]) -> dict[str, T]:
-    """Parse the files that are downloaded as one, and compare the sha256 of each with the published one."""
-    opened = _gunzipped(packed)
-    found: dict[str, T] = {}
-    if len(files) == 1:
-        ((file, published),) = files.items()
-        return {file: _checked(opened, published, parse)}
-    with tarfile.open(fileobj=opened, mode="r|") as archive:  # one pass, in the archive's own order
-        for member in archive:
-            file = PurePosixPath(member.name).name
-            content = archive.extractfile(member) if file in files else None
-            if content is not None:  # not a folder of that name
-                found[file] = _checked(content, files[file], parse)
-    if absent := [file for file in files if file not in found]:
-        raise ValueError(f"it lacks {absent[0]}")
-    return found
-
-
-def _checked(file: IO[bytes], published: str, parse: Callable[[_Hashed], T]) -> T:
-    """Parse one file and compare its sha256; the parser reads it to its end."""
-    hashed = _Hashed(file)
-    value = parse(hashed)
-    if (got := hashed.digest.hexdigest()) != published:
-        raise ValueError(f"its sha256 once unpacked is {got[:12]}..., not the published {published[:12]}...")
-    return value
-
-
-def _content(file: _Hashed) -> bytearray:
-    """Read all that a file holds."""
-    data = bytearray()
-    while part := file.read(_CHUNK):
-        data += part
-        if len(data) > _LARGEST:
-            raise ValueError(f"it unpacks to over {_LARGEST} bytes")
-    return data
-
-
-def _parse_cifar(file: _Hashed) -> NDArray[np.uint8]:
-    """Read (N, 3073) bytes: the class, then the image."""
-    data = _content(file)
-    if len(data) == 0 or len(data) % _RECORD:
-        raise ValueError(f"it has {len(data)} bytes, not {_RECORD} for each image")
-    records = np.frombuffer(data, np.uint8).reshape(-1, _RECORD)
-    if (wrong := records[:, 0] > 9).any():
-        i = int(np.argmax(wrong))
-        raise ValueError(f"its classes are not all 0 to 9: image {i} has {records[i, 0]}")
-    return records
-
-
-def _parse_idx(file: _Hashed) -> NDArray[Any]:
-    """Read the header, and as much as it states."""
-    dtype, shape = _parse_idx_header(file)
-    size = math.prod(shape) * dtype.itemsize
-    if size > _LARGEST:
-        raise ValueError(f"its header states {shape}, over {_LARGEST} bytes")
-    data = bytearray()
-    while part := file.read(min(_CHUNK, size + 1 - len(data))):  # one more than is due, to see the end
-        data += part
-    if len(data) != size:
-        found = f"only {len(data)}" if len(data) < size else "more"
-        raise ValueError(f"its header states {shape}, {size} bytes, and {found} follow")
-    return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
-
-
-def _parse_idx_header(file: _Hashed) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Read the type and the shape."""
-    magic = file.read(4)
-    if len(magic) < 4 or magic[:2] != b"\0\0":
-        raise ValueError(f"it begins with {magic.hex(' ') or 'nothing'} instead of 00 00, a type and a dimension count")
-    if magic[2] not in _TYPES:
-        raise ValueError(f"its type 0x{magic[2]:02x} is not one of whole numbers (0x08, 0x09, 0x0b, 0x0c)")
-    if not 1 <= magic[3] <= 8:
-        raise ValueError(f"its header states {magic[3]} dimensions, not 1 to 8")
-    sizes = file.read(4 * magic[3])
-    if len(sizes) < 4 * magic[3]:
-        raise ValueError("it ends within its header")
-    shape = struct.unpack(f">{magic[3]}I", sizes)
-    if 0 in shape:
-        raise ValueError(f"its header states {shape}, which holds nothing")
-    return _TYPES[magic[2]], shape
 
 
 # Anyone's own

@@ -180,24 +180,15 @@ class Stack:
         seeds, lr, weight_decay = settings.seeds[runs], settings.lr[runs], settings.weight_decay[runs]
         self.class_risks = settings.class_risks
         self.augment, self.bfloat16 = settings.augment, settings.precision == "bfloat16"
-        self.parameters = {k: v[runs].detach().clone() for k, v in parameters.items()}
-        self.channels_last = data.X.is_cuda and data.X.dim() == 4 and len(seeds) == 1
-        if self.channels_last:  # as the tensor cores take convolutions; the axis of runs stays in front
-            self.parameters = {k: _channels_last(v) if v.dim() == 5 else v for k, v in self.parameters.items()}
-        if data.X.is_cuda and getattr(module, "stacks", False) and runs.stop - runs.start > 1:
-            # Batched products on CUDA take x Wᵀ a third faster when Wᵀ, not W, lies in memory row by row.
-            self.parameters = {k: v.mT.contiguous().mT if v.dim() == 3 else v for k, v in self.parameters.items()}
+        self.size, self.first_seed = len(seeds), seeds[0]
+        self.channels_last = data.X.is_cuda and data.X.dim() == 4 and self.size == 1
+        self.parts = self._parts(module)
+        self.parameters = {k: self._lay_out(k, v[runs].detach().clone(), module) for k, v in parameters.items()}
         self.buffers = {k: v[runs].detach().clone() for k, v in buffers.items()}
         self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
         self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
         self.seeds = torch.tensor(list(seeds), device=device)
-        self.first_seed = seeds[0]
         self.base_lr = torch.tensor(lr, device=device)
-        self.size = len(self.seeds)
-        self.parts = self._parts(module)
-        if self.parts > 1:  # the last weight lies transposed, so that a part of it is one piece of memory
-            last = self.parameters["layers.1.weight"]
-            self.parameters["layers.1.weight"] = last.mT.contiguous().mT
         self.module, self.leaves = self._bind(module)
         self.trained = (
             torch.compile(self.module, dynamic=False) if settings.compiled and self.size == 1 else self.module
@@ -222,9 +213,24 @@ class Stack:
     def _parts(self, module: nn.Module) -> int:
         """Into how many parts a single run's hidden layer is cut: one for each thread of a CPU, where it divides."""
         threads = torch.get_num_threads()
-        if self.seeds.device.type != "cpu" or self.size > 1 or not isinstance(module, MLP) or len(module.layers) != 2:
+        if self.data.X.device.type != "cpu" or self.size > 1 or self.bfloat16:
             return 1
-        return threads if self.parameters["layers.0.bias"].shape[1] % threads == 0 else 1
+        if not isinstance(module, MLP) or len(module.layers) != 2:
+            return 1
+        width = module.layers[1].weight.shape[1]  # type: ignore[index,union-attr]
+        return threads if width % threads == 0 else 1
+
+    def _lay_out(self, name: str, parameter: Tensor, module: nn.Module) -> Tensor:
+        """Put a parameter, (C, ...), into memory as its device multiplies it fastest."""
+        if self.channels_last and parameter.dim() == 5:  # as the tensor cores take convolutions
+            return parameter.squeeze(0).contiguous(memory_format=torch.channels_last).unsqueeze(0)
+        if parameter.dim() != 3 or not getattr(module, "stacks", False):
+            return parameter
+        if self.data.X.is_cuda and self.size > 1:
+            return parameter.mT.contiguous().mT  # x Wᵀ is a third faster batched when Wᵀ lies row by row
+        if self.parts > 1 and name == "layers.1.weight":
+            return parameter.mT.contiguous().mT  # so that a part of it is one piece of memory
+        return parameter
 
     def _bind(self, module: nn.Module) -> tuple[nn.Module, list[Tensor]]:
         """Give the module that the stack calls, and the tensors that are differentiated.
@@ -491,8 +497,3 @@ class Stack:
         for name, tensor in self.state().items():
             saved = tensors[name]
             tensor.copy_(saved[self.runs] if saved.dim() else saved)
-
-
-def _channels_last(weight: Tensor) -> Tensor:
-    """Lay out a stack of one convolution's weights, (1, O, I, h, w)."""
-    return weight.squeeze(0).contiguous(memory_format=torch.channels_last).unsqueeze(0)

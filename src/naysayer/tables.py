@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import math
 import os
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naysayer.checks import near
 from naysayer.labels import ruled_out
 
 _MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>"])
@@ -40,14 +40,8 @@ class Table:
     def column(self, name: str) -> NDArray[Any]:
         """Give one column; an unknown name is answered with the nearest known one."""
         if name not in self.columns:
-            raise ValueError(f"the table must have a column {_near(name, self.columns)}; it has {_some(self.columns)}")
+            raise ValueError(f"the table must have a column {near(name, self.columns)}; it has {_some(self.columns)}")
         return self.columns[name]
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    """Quote a name with the known one that may have been meant."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f"{name!r} (did you mean {found[0]!r}?)" if found else repr(name)
 
 
 def _some(names: Iterable[str]) -> str:
@@ -424,7 +418,7 @@ class TableEncoder:
             raise ValueError("the encoder must be fitted before it transforms; call fit first")
         absent = [column.name for column in self._columns if column.name not in table.columns]
         if absent:
-            named = ", ".join(_near(name, table.columns) for name in absent[:3]) + ", ..." * (len(absent) > 3)
+            named = ", ".join(near(name, table.columns) for name in absent[:3]) + ", ..." * (len(absent) > 3)
             raise ValueError(f"the table must have the columns learned from; it lacks {len(absent)}: {named}")
         widths = [len(column.names()) for column in self._columns]
         X = np.zeros((table.n_rows, sum(widths)), dtype=np.float32)

@@ -192,7 +192,9 @@ def do(job: Job, folder: Path, data: str | None = None, device: str = "auto", ba
         "python": platform.python_version(),
     }
     bins = [_bins(population, m, X_test, y_test, n_classes) for m in range(len(job.runs))] if job.reliability else []
-    save(Result(job, population.history, about, bins), folder)
+    left = job.epochs - len(population.history["loss"])  # where every run broke off before the last epoch
+    history = {k: np.pad(v, ((0, left), (0, 0)), constant_values=np.nan) for k, v in population.history.items()}
+    save(Result(job, history, about, bins), folder)
     if job.epochs >= job.paper_epochs:
         checkpoint.unlink(missing_ok=True)
     result = find(job, folder)  # as written, so that a result is the same whether it was made or found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from naysayer import datasets
+from naysayer.checks import near
 from naysayer.experiments import figure1, figure2, figure4, jobs, selection_loss, table3
 from naysayer.experiments.jobs import Job, Result
 from naysayer.experiments.report import Section, Table, write_csv, write_html, write_markdown
@@ -42,9 +42,7 @@ def choose(names: Sequence[str]) -> list[str]:
     for name in names:
         known = [*EXPERIMENTS, *ALIASES, "all"]
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            advice = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"an experiment must be one of {', '.join(known)}; got {name!r}{advice}")
+            raise ValueError(f"an experiment must be one of {', '.join(known)}; got {near(name, known)}")
         wanted |= set(EXPERIMENTS) if name == "all" else {ALIASES.get(name, name)}
     return [name for name in EXPERIMENTS if name in wanted]
 

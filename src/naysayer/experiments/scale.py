@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from naysayer.checks import near
 from naysayer.experiments.jobs import Job
 
 SMALL = ("mnist", "fashion", "kuzushiji")
@@ -57,7 +57,5 @@ def check_datasets(names: Sequence[str] | None) -> tuple[str, ...]:
     """The data sets asked for, or all of them."""
     for name in names or ():
         if name not in TITLES:
-            near = difflib.get_close_matches(name, TITLES, n=1)
-            advice = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"a data set must be one of {', '.join(TITLES)}; got {name!r}{advice}")
+            raise ValueError(f"a data set must be one of {', '.join(TITLES)}; got {near(name, TITLES)}")
     return tuple(names or TITLES)

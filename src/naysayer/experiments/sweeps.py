@@ -33,34 +33,33 @@ class Sweep(NamedTuple):
     setting: str
     values: tuple[float, ...]
     methods: tuple[str, ...]
-    of_the_run: bool = False  # then all values are in one population, once told of the labels' ways and once not
+    twice: bool = False  # once told how the labels came about, and once not
+    n_ordinary: int = 0
     log_x: bool = False
-    fixed: dict[str, Any] = {}  # noqa: RUF012
 
     def jobs(self, scale: Scale) -> list[Job]:
-        """A job for each value, or one with all values."""
-        if not scale.chosen(["mnist"]):
-            return []
-        trials = scale.n_trials()
-        if self.setting == "alpha":  # examples with ordinary labels are the same for all runs of a population
-            return [
-                self._job(scale, f"{self.name}-{trial}", self._runs(range(trial, trial + 1), self.values))
-                for trial in trials
-            ]
-        if self.of_the_run:
-            return [self._job(scale, self.name, self._runs(trials, self.values))]
-        values = [v for v in self.values if not (scale.quick and self.setting == "n_train" and v > QUICK_ROWS)]
-        return [
-            self._job(scale, f"{self.name}-{value:g}", self._runs(trials, (None,)), **{self.setting: value})
-            for value in values
-        ]
+        """A job for each value of a job's setting; all values of a run's setting in one."""
+        trials = [*scale.n_trials()] if scale.chosen(["mnist"]) else []
+        asked: list[tuple[str, list[int], dict[str, Any]]]
+        if not self._is_of_runs:
+            values = [v for v in self.values if not (scale.quick and self.setting == "n_train" and v > QUICK_ROWS)]
+            asked = [(f"{self.name}-{value:g}", trials, {self.setting: value}) for value in values if trials]
+        elif self.n_ordinary:  # which examples have ordinary labels is the same for all runs of a population
+            asked = [(f"{self.name}-{trial}", [trial], {"n_ordinary": self.n_ordinary}) for trial in trials]
+        else:
+            asked = [(self.name, trials, {})] if trials else []
+        common: dict[str, Any] = {"epochs": 100, "validation": 0.1}
+        return [scale.job(Job(name, "mnist", "mlp", self._runs(own), **common, **more)) for name, own, more in asked]
 
-    def _runs(self, trials: range, values: tuple[Any, ...]) -> tuple[Run, ...]:
+    @property
+    def _is_of_runs(self) -> bool:
+        return self.setting in Run.__dataclass_fields__
+
+    def _runs(self, trials: list[int]) -> tuple[Run, ...]:
         settings: list[dict[str, Any]] = [{}]
-        if self.of_the_run:
-            settings = [{self.setting: v, "told": t} for v in values for t in (True, False) if v or t]
-        if self.setting == "alpha":
-            settings = [{"alpha": v} for v in values]
+        if self._is_of_runs:
+            both = (True, False) if self.twice else (True,)
+            settings = [{self.setting: value, "told": told} for value in self.values for told in both if told or value]
         return tuple(
             Run(method, trial, lr, **setting)
             for method in self.methods
@@ -69,25 +68,23 @@ class Sweep(NamedTuple):
             for trial in trials
         )
 
-    def _job(self, scale: Scale, name: str, runs: tuple[Run, ...], **settings: Any) -> Job:
-        return scale.job(Job(name, "mnist", "mlp", runs, epochs=100, validation=0.1, **self.fixed, **settings))
-
     def section(self, results: list[Result], folder: Path) -> Section:
         """Accuracy against the setting, as a figure and a table."""
-        curves, styles, rows = {}, {}, {}
-        in_job = not self.of_the_run and self.setting != "alpha"
-        x = sorted({getattr(r.job, self.setting) for r in results}) if in_job else list(self.values)
-        for told in (True, False) if self.of_the_run else (True,):
+        of_runs = self._is_of_runs
+        x = list(self.values) if of_runs else sorted({getattr(r.job, self.setting) for r in results})
+        curves, styles = {}, {}
+        for told in (True, False) if self.twice else (True,):
             for method in self.methods:
                 label = TITLES_OF_METHODS[method] + ("" if told else ", not told")
                 points = []
                 for value in x:
-                    here = [r for r in results if not in_job or getattr(r.job, self.setting) == value]
-                    wanted: dict[str, Any] = {} if in_job else {self.setting: value}
-                    points.append(selected(here, "Free, zero-one", method=method, told=told or value == 0, **wanted))
+                    here = [r for r in results if of_runs or getattr(r.job, self.setting) == value]
+                    wanted: dict[str, Any] = {self.setting: value} if of_runs else {}
+                    points.append(selected(here, "Free, zero-one", method=method, told=told or not value, **wanted))
                 curves[label], styles[label] = np.stack(points), (method, not told)
-                cells: list[Cell | str | float] = [cell(point) for point in points]
-                rows[label] = cells
+        rows: dict[str, list[Cell | str | float]] = {
+            label: [cell(point) for point in points] for label, points in curves.items()
+        }
         panel = plots.SweepPanel("", self.x_label, np.array(x), curves, styles, self.log_x)
         path = plots.sweep([panel], folder / self.name)
         table = Table(f"Test accuracy in percent by {self.x_label}", [f"{value:g}" for value in x], rows)
@@ -122,7 +119,7 @@ NOISE = Sweep(
     "noise",
     (0.0, 0.01, 0.02, 0.04, 0.06),
     THREE,
-    of_the_run=True,
+    twice=True,
 )
 BIAS = Sweep(
     "bias",
@@ -133,7 +130,7 @@ BIAS = Sweep(
     "bias",
     (0.0, 0.2, 0.4, 0.6, 0.8),
     THREE,
-    of_the_run=True,
+    twice=True,
 )
 ALPHA = Sweep(
     "alpha",
@@ -144,6 +141,6 @@ ALPHA = Sweep(
     "alpha",
     (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
     THREE,
-    fixed={"n_ordinary": 1000},
+    n_ordinary=1000,
 )
 SWEEPS: dict[str, Sweep] = {sweep.name: sweep for sweep in (LABELS, CLASSES, NOISE, BIAS, ALPHA)}
