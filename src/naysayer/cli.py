@@ -404,6 +404,63 @@ def data_path(
 
 
 @app.command()
+def reproduce(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Figures and tables, such as table3, or all.")],
+    out: Annotated[Path, typer.Option(help="Folder of the results; what is done there is not done again.")] = Path(
+        "reproduction"
+    ),
+    dataset: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of every run; default: the paper's.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of every setting; default: the paper's.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="All of it in small: minutes on two cores.")] = False,
+    draw: Annotated[bool, typer.Option("--draw", help="Draw and report what is there; train nothing.")] = False,
+    markdown: Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")] = None,
+    device: Device = "auto",
+    folder: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Run the paper's experiments, and some beyond it: every curve, figures, tables and a report of all."""
+    from naysayer.experiments import reproduce as job
+    from naysayer.experiments.report import Table, plain
+    from naysayer.experiments.scale import Scale, check_datasets
+
+    chosen = job.choose(names)
+    scale = Scale(
+        None if epochs is None else _at_least_one(epochs, "--epochs"),
+        None if trials is None else _at_least_one(trials, "--trials"),
+        check_datasets(_words(dataset)),
+        quick,
+    )
+    _check_writable(out)
+    sections = job.reproduce(
+        chosen,
+        out,
+        scale,
+        data=None if folder is None else str(folder),
+        device=device,
+        train=not draw,
+        markdown=markdown,
+    )
+    if as_json:
+        tables = [t for section in sections for t in section.items if isinstance(t, Table)]
+        _print_json({"report": str(out / "report.html"), "tables": [asdict(table) for table in tables]})
+        return
+    for section in sections:
+        print(section.title)
+        for table in (item for item in section.items if isinstance(item, Table)):
+            print(f"\n{table.title}")
+            cells = [["", *table.columns], *([name, *map(plain, row)] for name, row in table.rows.items())]
+            if len(table.columns) > len(table.rows):  # a terminal is higher than wide
+                cells = [list(column) for column in zip(*cells)]
+            _print_table(cells[0], cells[1:])
+        print()
+    print(f"figures, tables and curves are in {out}; all of it in {out / 'report.html'}")
+
+
+# ---- asking people ------------------------------------------------------------------------------------------
+
+
+@app.command()
 def ask(
     items: Annotated[Path, typer.Argument(help="Folder of images; or CSV, TSV, JSONL or Parquet file, a row an item.")],
     classes: Annotated[str, typer.Option(help="The classes to ask about, separated by commas.")],
@@ -411,13 +468,13 @@ def ask(
         str, typer.Option(help="Where answers are kept: a SQLite file or a postgresql:// URL.")
     ] = "answers.db",
     question: Annotated[
-        str | None, typer.Option(help='How to ask; {class} is where the class goes.  [default: "Is this a {class}?"]')
+        str | None, typer.Option(help='How to ask, with {class} for the class; default: "Is this a {class}?".')
     ] = None,
     probabilities: Annotated[
         str | None, typer.Option(help="How often to ask about each class, in their order, by commas; default: alike.")
     ] = None,
     repeat: Annotated[
-        float | None, typer.Option(help="Share of questions asked twice, to measure errors.  [default: 0.05]")
+        float | None, typer.Option(help="Share of questions asked twice, to measure errors; default: 0.05.")
     ] = None,
     per_item: Annotated[
         int | None, typer.Option(help="Answers after which an item is left alone; default: when its class is known.")
@@ -733,60 +790,6 @@ def _evaluate_on_store(folder: Path, place: str, confidence: float, device: str,
 
 
 # ---- what the commands share --------------------------------------------------------------------------------
-
-
-@app.command()
-def reproduce(
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Figures and tables, such as table3, or all.")],
-    out: Annotated[Path, typer.Option(help="Folder of the results; what is done there is not done again.")] = Path(
-        "reproduction"
-    ),
-    dataset: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of every run; default: the paper's.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Trials of every setting; default: the paper's.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="All of it in small: minutes on two cores.")] = False,
-    draw: Annotated[bool, typer.Option("--draw", help="Draw and report what is there; train nothing.")] = False,
-    markdown: Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")] = None,
-    device: Device = "auto",
-    folder: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Run the paper's experiments, and some beyond it: every curve, figures, tables and a report of all."""
-    from naysayer.experiments import reproduce as job
-    from naysayer.experiments.report import Table, plain
-    from naysayer.experiments.scale import Scale, check_datasets
-
-    chosen = job.choose(names)
-    scale = Scale(
-        None if epochs is None else _at_least_one(epochs, "--epochs"),
-        None if trials is None else _at_least_one(trials, "--trials"),
-        check_datasets(_words(dataset)),
-        quick,
-    )
-    _check_writable(out)
-    sections = job.reproduce(
-        chosen,
-        out,
-        scale,
-        data=None if folder is None else str(folder),
-        device=device,
-        train=not draw,
-        markdown=markdown,
-    )
-    if as_json:
-        tables = [t for section in sections for t in section.items if isinstance(t, Table)]
-        _print_json({"report": str(out / "report.html"), "tables": [asdict(table) for table in tables]})
-        return
-    for section in sections:
-        print(section.title)
-        for table in (item for item in section.items if isinstance(item, Table)):
-            print(f"\n{table.title}")
-            cells = [["", *table.columns], *([name, *map(plain, row)] for name, row in table.rows.items())]
-            if len(table.columns) > len(table.rows):  # a terminal is higher than wide
-                cells = [list(column) for column in zip(*cells)]
-            _print_table(cells[0], cells[1:])
-        print()
-    print(f"figures, tables and curves are in {out}; all of it in {out / 'report.html'}")
 
 
 def _load(folder: Path, device: str) -> tuple[Any, Any, dict[str, Any]]:
