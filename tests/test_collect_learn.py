@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 import sys
 import threading
 import time
@@ -396,8 +397,10 @@ def run(monkeypatch, capsys):
 
 
 def test_train_predict_and_evaluate_from_the_command(tmp_path, run):
+    truths = {}
     for name, seed in (("answers.db", 0), ("other.db", 1)):
         store, truth = recorded(tmp_path / name, n=150, seed=seed)
+        truths |= truth
         with store:
             answer_all(store, truth, 180, seed=seed)
     model = tmp_path / "model"
@@ -421,6 +424,15 @@ def test_train_predict_and_evaluate_from_the_command(tmp_path, run):
     found = json.loads(run("evaluate", model, tmp_path / "other.db", "--json")[1])
     assert found["accuracy"]["low"] <= np.mean(hits) <= found["accuracy"]["high"]
     assert [c["class"] for c in found["classes"]] == ["a", "b", "c"]
+    assert found["items"] == 150
+    with Store.open(tmp_path / "answers.db") as store:  # new items among those that the model learned from
+        items = [record_item({"x": 0.01 * i, "noise": 9.0}, f"new {i}") for i in range(30)]
+        store.register(items)
+        answer_all(store, truths | {item.id: 0 for item in items}, 60, seed=2)
+    code, out, err = run("evaluate", model, tmp_path / "answers.db")
+    assert (code, err) == (0, "")
+    assert re.search(r"answers about (2\d|30) items; 150 more are left out, as the model learned from them", out)
+    assert float(re.search(r"to ([\d.]+)\) % \(95%", out)[1]) <= 100  # people are shown what can be
     (tmp_path / "new.jsonl").write_text('{"x": 0.1, "noise": 0}\n{"x": 6.0, "noise": 0}\n')
     rows = list(csv.DictReader(io.StringIO(run("predict", model, tmp_path / "new.jsonl")[1])))
     assert [row["prediction"] for row in rows] == ["a", "c"]
@@ -442,6 +454,7 @@ def test_the_command_says_what_does_not_fit(tmp_path, run):
         ("give a store to evaluate it on; got", "evaluate", model, tmp_path / "texts.csv"),
         ("must have answers to evaluate a model on; it has none", "evaluate", model, tmp_path / "empty.db"),
         ("must be of the model's classes, a, b, c", "evaluate", model, tmp_path / "two.db"),
+        ("about items that the model did not learn from; it has none", "evaluate", model, tmp_path / "answers.db"),
         ("learned from records; texts.csv row 1 is of kind text", "predict", model, tmp_path / "texts.csv"),
     ]:
         code, out, err = run(*arguments)

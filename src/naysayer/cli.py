@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import warnings
 from dataclasses import asdict
@@ -561,7 +562,11 @@ def _serve_ask(
         else:
             serve(make_app(answers, site), listener, tell)
     if not as_json:
-        print(f"\nstopped; {answers.progress().answers:,} answers are in {answers.name}")
+        n = answers.progress().answers
+        print(f"\nstopped; {n:,} answers are in {answers.name}")
+        if n:
+            place = "URL" if "://" in answers.name else shlex.quote(answers.name)  # a URL may hold a password
+            print(f"next: naysayer train {place} --out model/")
 
 
 @app.command()
@@ -632,7 +637,7 @@ def _print_survey(asked: Any, answers: Any, as_json: bool) -> None:
         kind = about["mode"] or "as answered"
         print(f"{about['text']} ({kind}, {about['answers']:,} answers)")
         rows = [
-            [option.text, _percent(*(min(1, max(0, share[key])) for key in ("estimate", "low", "high")))]
+            [option.text, _share(*(share[key] for key in ("estimate", "low", "high")))]
             for option, share in zip(question.options, about["shares"])
         ]
         if rows:
@@ -640,7 +645,7 @@ def _print_survey(asked: Any, answers: Any, as_json: bool) -> None:
         print(f"{about['warning']}\n" if about["warning"] else "")
     for about in found["predictions"]:
         if about["problem"] is None:
-            right = _percent(*(about["accuracy"][key] for key in ("estimate", "low", "high")))
+            right = _share(*(about["accuracy"][key] for key in ("estimate", "low", "high")))
             print(f"{about['question']}: the other answers foretell it in {right} % of cases")
         else:
             print(f"{about['question']}: {about['problem']}")
@@ -719,10 +724,9 @@ def _train_on_store(place: str, out: Path, network: str, epochs: int, seed: int,
     if as_json:
         _print_json(about | {"accuracy": dict(zip(("estimate", "low", "high"), trained.accuracy, strict=True))})
         return
-    print(
-        f"{trained.n_answers:,} answers about {trained.n_items:,} items; {100 * trained.error_rate:.1f} % of them wrong"
-    )
-    print(f"estimated accuracy: {_percent(*trained.accuracy)} %, from answers that the models did not see")
+    wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
+    print(f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}")
+    print(f"estimated accuracy: {_share(*trained.accuracy)} %, from answers that the models did not see")
     print(f"saved in {out}; next: naysayer predict {out} ITEMS")
 
 
@@ -770,8 +774,15 @@ def _evaluate_on_store(folder: Path, place: str, confidence: float, device: str,
         items = {item.id: item for item in answers.items()}
     if not said.items:
         raise ValueError(f"{place} must have answers to evaluate a model on; it has none")
+    seen = np.array([trained.saw(id) for id in said.items])
+    if seen.all():
+        raise ValueError(
+            f"{place} must have answers about items that the model did not learn from; it has none; "
+            f"naysayer train told an accuracy; ask about other items for another"
+        )
     predicted = trained.predict_proba([items[id] for id in said.items]).argmax(axis=1)
-    found, prior = accuracy(said, predicted, confidence=confidence), class_priors(said, confidence=confidence)
+    found = accuracy(said, np.where(seen, -1, predicted), confidence=confidence)
+    prior = class_priors(said, confidence=confidence)
     share = np.bincount(predicted, minlength=len(names)) / len(predicted)
     if as_json:
         per_class = [
@@ -779,11 +790,15 @@ def _evaluate_on_store(folder: Path, place: str, confidence: float, device: str,
             for k, (name, p, low, high) in enumerate(zip(names, *prior))
         ]
         estimate = dict(zip(("estimate", "low", "high"), found, strict=True))
-        _print_json({"accuracy": estimate, "confidence": confidence, "classes": per_class})
+        about = {"accuracy": estimate, "confidence": confidence, "items": int((~seen).sum())}
+        _print_json(about | {"classes": per_class})
         return
-    print(f"estimated accuracy: {_percent(*found)} % ({100 * confidence:g}% interval)\n")
+    n, left_out = int((~seen).sum()), int(seen.sum())
+    rest = f"; {left_out:,} more are left out, as the model learned from them" if left_out else ""
+    print(f"answers about {n:,} items{rest}")
+    print(f"estimated accuracy: {_share(*found)} % ({100 * confidence:g}% interval)\n")
     rows = [
-        [name, _percent(p, low, high), f"{100 * share[k]:.1f}"]
+        [name, _share(p, low, high), f"{100 * share[k]:.1f}"]
         for k, (name, p, low, high) in enumerate(zip(names, *prior))
     ]
     _print_table(["class", "share %", "predicted share %"], rows)
@@ -851,6 +866,11 @@ def _at_least_one(value: int, option: str) -> int:
 
 def _percent(estimate: float, low: float, high: float) -> str:
     return f"{100 * estimate:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _share(*interval: float) -> str:
+    """Write an estimate for people, who take one beyond 0 or 100 % for a mistake; programs get it as it is."""
+    return _percent(*(min(1.0, max(0.0, value)) for value in interval))
 
 
 def _print_table(heads: list[str], rows: list[list[str]]) -> None:

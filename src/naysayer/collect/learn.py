@@ -35,6 +35,7 @@ FOLDS = 5
 FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
 LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
 NETWORKS = ("mlp", "linear", "convolution")
+ID_LENGTH = 12  # hexadecimal digits by which a model remembers an item: two alike among a million are no harm
 
 
 class Likelihood(Forward):
@@ -75,7 +76,7 @@ class _Classifier(ComplementaryClassifier):
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, how its items are encoded, its estimated accuracy, and the number of answers that it rests on."""
+    """A model, how its items are encoded, its estimated accuracy, and the answers and items that it rests on."""
 
     model: ComplementaryClassifier
     encoder: Encoder
@@ -84,6 +85,11 @@ class Trained:
     n_answers: int
     n_items: int
     network: str
+    learned_from: frozenset[str]  # the beginnings of its items' ids
+
+    def saw(self, item_id: str) -> bool:
+        """Whether the model learned from an item; answers about such a one cannot judge it."""
+        return item_id[:ID_LENGTH] in self.learned_from
 
     def predict_proba(self, items: Sequence[Item]) -> NDArray[np.float32]:
         """Give the probabilities of the classes, (N, K)."""
@@ -92,7 +98,8 @@ class Trained:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model into a folder, as ``naysayer train`` does; `load` reads it."""
         about = {"items": self.encoder.to_dict(), "network": self.network, "error_rate": self.error_rate}
-        self.model.save(path, extra=about | {"n_answers": self.n_answers, "n_items": self.n_items})
+        about |= {"n_answers": self.n_answers, "n_items": self.n_items, "learned_from": sorted(self.learned_from)}
+        self.model.save(path, extra=about)
 
 
 def features(store: Store, ids: Sequence[str] | None = None) -> tuple[NDArray[Any], Encoder]:
@@ -204,7 +211,8 @@ def train(
     estimate = _accuracy(said, predicted, ruled_out, rows, error_rate, confidence)
     joined = _join(models, project.classes, estimate)
     n_answers = sum(standing.value != "skip" for standing in given)
-    return Trained(joined, encoder, estimate, e, n_answers, len(rows), network)
+    seen = frozenset(id[:ID_LENGTH] for id in said.items)  # also those whose answers contradict each other
+    return Trained(joined, encoder, estimate, e, n_answers, len(rows), network, seen)
 
 
 def _network(network: str, encoder: Encoder) -> Any:
@@ -246,16 +254,17 @@ def _join(
 def load(path: str | os.PathLike[str], device: str = "auto") -> Trained:
     """Load a model that was trained on a store."""
     about = _about(Path(path))
-    encoder = encoder_from_dict(about.pop("items"))
+    encoder, seen = encoder_from_dict(about.pop("items")), frozenset(about.pop("learned_from"))
     model = ComplementaryClassifier.load(path, network=_network(about["network"], encoder), device=device)
-    return Trained(model, encoder, model.estimated_accuracy_, **about)
+    return Trained(model, encoder, model.estimated_accuracy_, learned_from=seen, **about)
 
 
 def _about(path: Path) -> dict[str, Any]:
     """Read what was saved beside a model; it says which network to build."""
     try:
         about = json.loads((path / "model.json").read_text(encoding="utf8"))["extra"]
-        return {name: about[name] for name in ("items", "network", "error_rate", "n_answers", "n_items")}
+        names = ("items", "network", "error_rate", "n_answers", "n_items", "learned_from")
+        return {name: about[name] for name in names}
     except FileNotFoundError:
         raise FileNotFoundError(f"no model at {path}: it has no model.json") from None
     except (ValueError, KeyError, TypeError):
