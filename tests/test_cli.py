@@ -7,10 +7,14 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
+import socket
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -654,6 +658,114 @@ def test_a_killed_training_loses_nothing(works, tmp_path, pets, others):
     works(*line, "--out", model)
     assert works("predict", model, others, "--probabilities").out == expected
     assert sorted(path.name.split("-")[0] for path in model.iterdir()) == ["model.json", "weights"]
+
+
+# ---- stores ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stores(tmp_path, monkeypatch):
+    """A folder with a store, and with much that is none; the command runs in it."""
+    from naysayer.collect.items import text_item
+    from naysayer.collect.store import Project, Store
+
+    monkeypatch.chdir(tmp_path)
+    with Store.open("answers.db", project=Project(("cat", "dog"))) as store:
+        store.register(text_item(f"Animal {i}.", f"row {i}") for i in range(3))
+    for name in ("photos", "model"):
+        Path(name).mkdir()
+    Path("words.db").write_text("nothing like a database " * 100)
+    Path("half.db").write_bytes(Path("answers.db").read_bytes()[:20_000])
+    Path("void.db").touch()
+    shutil.copy("answers.db", "newer.db")
+    for name, statement in (
+        ("other.db", "CREATE TABLE users (id)"),
+        ("newer.db", "UPDATE meta SET value = '99' WHERE key = 'schema_version'"),
+    ):
+        with closing(sqlite3.connect(name)) as connection, connection:
+            connection.execute(statement)
+    shutil.copy(Path(__file__).parent.parent / "examples" / "survey.toml", "survey.toml")
+    Path("half.toml").write_text("title = ")
+    Path("binary.toml").write_bytes(b"\xff\xfe")
+    Path("texts.csv").write_text("text\nA cat.\nA dog.\n")
+    Path("prodigy.jsonl").write_text('{"text": "A cat.", "label": "cat", "answer": "accept"}\n')
+    Path("table.csv").write_text("a,b\n1,2\n")
+    Path("odd.xlsx").write_bytes(b"PK")
+
+
+ASK = ["ask", "texts.csv", "--classes", "cat,dog", "--store"]
+SURVEY = ["survey", "survey.toml", "--store"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ask", "nowhere", "--classes", "a,b", "--store", "new.db"], "no file or folder at nowhere"),
+        (["ask", "photos", "--classes", "a,b", "--store", "new.db"], "photos must hold images"),
+        (["ask", "odd.xlsx", "--classes", "a,b", "--store", "new.db"], "items must be a folder of images or a file"),
+        (["ask", "texts.csv", "--classes", "cat", "--store", "new.db"], "at least 2 classes; got 1"),
+        (["ask", "texts.csv", "--classes", "a,b,a", "--store", "new.db"], "must name each class once; got 'a' twice"),
+        (["ask", "texts.csv", "--classes", "cat,owl"], "the classes it was begun with, cat, dog; got cat, owl"),
+        ([*ASK, "mysql://here/there"], "the path of a SQLite file or a postgresql:// URL; got one that begins"),
+        ([*ASK, "words.db"], "words.db: it is not a SQLite database; nothing was changed; choose another file"),
+        ([*ASK, "half.db"], "half.db: it is damaged or only half of it is there"),
+        ([*ASK, "other.db"], "other.db must be a store of naysayer's or empty; it has a table 'users'"),
+        ([*ASK, "newer.db"], "it is of version 99; update naysayer"),
+        ([*ASK, "photos"], "a store must be a file"),
+        ([*ASK, "no/such/folder.db"], "it cannot be opened; nothing was changed; look at the folder"),
+        ([*ASK, "answers.db", "--port", "99999"], "Invalid value for '--port'"),
+        ([*ASK, "new.db", "--repeat", "1"], "--repeat must be at least 0 and below 1; got 1.0"),
+        ([*ASK, "new.db", "--per-item", "0"], "--per-item must be at least 1; got 0"),
+        ([*ASK, "new.db", "--question", "What?"], "--question must have {class} once"),
+        ([*ASK, "new.db", "--probabilities", "1,0"], "--probabilities must be above 0"),
+        (["survey", "nowhere.toml"], "no survey file at nowhere.toml; examples/survey.toml shows one"),
+        (["survey", "photos"], "a survey must be a TOML file; photos is a folder"),
+        (["survey", "half.toml"], "half.toml must be a TOML file: "),
+        (["survey", "binary.toml"], "binary.toml must be a TOML file in UTF-8; byte 0 is no text"),
+        (["survey", "survey.toml", "--results"], "survey.db; serve the survey first"),
+        ([*SURVEY, "answers.db"], "answers.db must be a survey's store or empty; it has a table 'annotator'"),
+        ([*SURVEY, "other.db"], "other.db must be a survey's store or empty; it has a table 'users'"),
+        ([*SURVEY, "words.db"], "it is not a SQLite database"),
+        (["export", "nowhere.db", "--out", "a.csv"], "nowhere.db; begin one: naysayer ask"),
+        (["export", "answers.db", "--out", "a.xlsx"], "an export's name must end in .csv"),
+        (["export", "void.db", "--out", "a.csv"], "must hold a store; it has no project in it"),
+        (["export", "other.db", "--out", "a.csv"], "it has a table 'users' of something else"),
+        (["import", "new.db", "nowhere.csv"], "no file at nowhere.csv"),
+        (["import", "new.db", "odd.xlsx"], "an import's name must end in .csv"),
+        (["import", "new.db", "table.csv"], "its first line has no column 'table'"),
+        (["import", "new.db", "prodigy.jsonl"], "as prodigy.jsonl does not: add --classes cat,dog"),
+        (["import", "new.db", "prodigy.jsonl", "--classes", "a,b"], "must name the classes a, b; line 1 has 'cat'"),
+        (["import", "newer.db", "prodigy.jsonl"], "it is of version 99; update naysayer"),
+        (["train", "nowhere.db", "--out", "m"], "nowhere.db; begin one: naysayer ask"),
+        (["train", "answers.db", "--out", "m"], "answers about at least 20 items to train on; got 0; collect more"),
+        (["train", "answers.db", "--out", "texts.csv"], "--out must be a folder; "),
+        (["train", "answers.db", "--out", "m", "--hidden", "9"], "--hidden is for tables; answers.db is a store"),
+        (["train", "words.db", "--out", "m"], "it is not a SQLite database"),
+        (["train", "photos", "--out", "m"], "photos is a folder; for its images: naysayer ask photos"),
+        (["predict", "model", "answers.db"], "no model at model: it has no model.json"),
+        (["evaluate", "model", "answers.db"], "no model at model: it has no model.json"),
+    ],
+)
+def test_a_mistake_with_a_store_is_one_line_and_changes_nothing(refuses, stores, arguments, words):
+    refuses(words, *arguments)
+
+
+def test_a_port_that_is_taken_is_said_to_be(naysayer, stores):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        words = f"naysayer: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+        assert naysayer(*ASK, "answers.db", "--port", port) == (2, "", words)
+
+
+@pytest.mark.parametrize(("package", "extra"), [("sqlalchemy", "web"), ("fastapi", "web"), ("psycopg", "postgres")])
+def test_a_missing_package_is_named_with_its_extra(refuses, stores, monkeypatch, package, extra):
+    def ask(*_: object) -> None:
+        raise ModuleNotFoundError(f"No module named '{package}'", name=package)
+
+    monkeypatch.setattr("naysayer.collect.items.read_items", ask)
+    refuses(f"the package {package}, which is not here; pip install 'naysayer[{extra}]'", *ASK, "new.db")
 
 
 # ---- as others start it ---------------------------------------------------------------------------------------

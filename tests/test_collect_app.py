@@ -583,7 +583,7 @@ def test_the_command_prints_links_for_those_outside(table, tmp_path):
     ("arguments", "words"),
     [
         (["--classes", "cat"], "at least 2 classes"),
-        (["--classes", "cat,dog", "--question", "What?"], "`question` must have {} once"),
+        (["--classes", "cat,dog", "--question", "What?"], "--question must have {class} once"),
         (["--classes", "cat,dog", "--probabilities", "0.5,x"], "--probabilities must be numbers"),
         (["--classes", "cat,dog", "--probabilities", "0.5"], "one for each of 2 classes"),
         (["--classes", "cat,dog", "--invite", "Ann"], "--invite needs an address that others reach"),

@@ -448,7 +448,7 @@ def test_the_command_says_what_does_not_fit(tmp_path, run):
     Store.open(tmp_path / "two.db", project=Project(("a", "b"))).close()
     (tmp_path / "texts.csv").write_text("text\nA fine film.\n")
     for words, *arguments in [
-        ("--label is for tables; the answers in", "train", tmp_path / "answers.db", "--out", model, "--label", "x"),
+        ("--label is for tables; ", "train", tmp_path / "answers.db", "--out", model, "--label", "x"),
         ("no store at", "train", tmp_path / "none.db", "--out", model),
         ("at least 20 items to train on; got 0", "train", tmp_path / "empty.db", "--out", model),
         ("give a store to evaluate it on; got", "evaluate", model, tmp_path / "texts.csv"),

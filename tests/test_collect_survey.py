@@ -6,6 +6,7 @@ import itertools
 import math
 import sqlite3
 import sys
+from contextlib import closing
 from fractions import Fraction
 
 import numpy as np
@@ -644,13 +645,15 @@ def test_stores_of_other_kinds_and_later_releases_are_refused(tmp_path, monkeypa
     monkeypatch.setattr(survey_store, "MIGRATIONS", (*survey_store.MIGRATIONS, lambda connection: None))
     SurveyStore(later, ASKED).close()
     monkeypatch.undo()
-    with raises("the store must be of version 1 or older; it is of version 2; update naysayer"):
+    with raises("later.db must be of version 1 or older; it is of version 2; update naysayer"):
         SurveyStore(later, ASKED)
     other = tmp_path / "other.db"
-    with sqlite3.connect(other) as connection:
-        connection.execute("CREATE TABLE submission (x)")
-    with raises("the store must be a survey's or new; this one holds something else; choose another place"):
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE users (x)")
+    before = other.read_bytes()
+    with raises("must be a survey's store or empty; it has a table 'users' of something else; choose another place"):
         SurveyStore(other, ASKED)
+    assert other.read_bytes() == before
     with raises("no store of answers at", FileNotFoundError):
         SurveyStore(tmp_path / "none.db", ASKED, create=False)
     (tmp_path / "text.db").write_text("nothing like a database" * 100)

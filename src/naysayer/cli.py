@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +30,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs inst
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
 Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Port; default: one that stays the same for this store.")
+]
+Public = Annotated[str | None, typer.Option(help="Address that people open, where a proxy stands before this server.")]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Data = Annotated[
     Path | None, typer.Option("--data", help="Folder of data; default: $NAYSAYER_DATA, or else the user's cache.")
@@ -115,11 +122,14 @@ def train(
             "drop": drop,
             "alpha": alpha,
         }
-        of_tables |= {"transition": transition, "refit": refit, "method": method != "auto"}
+        of_tables |= {"transition": transition, "refit": refit, "method": method != "auto", "hidden": hidden != "128"}
+        of_tables |= {"lr": lr != "0.001,0.003,0.01", "seeds": seeds != 5}
         if odd := next((name for name, given in of_tables.items() if given not in (None, "", False)), None):
-            raise ValueError(f"--{odd} is for tables; the answers in {table} say it themselves")
+            raise ValueError(f"--{odd} is for tables; {table} is a store, which goes without")
         _train_on_store(table, out, network, epochs, seed, device, as_json)
         return
+    if Path(table).is_dir():
+        raise ValueError(f"a table must be a file; {table} is a folder; for its images: naysayer ask {table}")
     if label is None:
         raise ValueError("Missing option '--label': the column that holds the labels")
     from naysayer import tables
@@ -241,6 +251,9 @@ def evaluate(
     from naysayer import metrics, tables
 
     if _learned_from_store(model):
+        if label is not None or ordinary:
+            option = "--ordinary" if label is None else "--label"
+            raise ValueError(f"{option} is for tables; the answers in {table} say it themselves")
         _evaluate_on_store(model, table, confidence, device, as_json)
         return
     fitted, encoder, about = _load(model, device)
@@ -480,11 +493,9 @@ def ask(
     per_item: Annotated[
         int | None, typer.Option(help="Answers after which an item is left alone; default: when its class is known.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int | None, typer.Option(help="Port; default: one that stays the same for this store.")] = None,
-    public: Annotated[
-        str | None, typer.Option(help="Address that people open, where a proxy stands before this server.")
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    public: Public = None,
     invite: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Print a link for somebody to answer with; once or more.")
     ] = None,
@@ -506,15 +517,43 @@ def ask(
         "answers_per_item": per_item,
     }
     wanted = {name: value for name, value in wanted.items() if value is not None}
-    project = Project(tuple(_words(classes) or ()), name=items.absolute().stem, **wanted)
-    with Store.open(store, project=project) as answers:
+    try:
+        project = Project(tuple(_words(classes) or ()), name=items.absolute().stem, **wanted)
+    except ValueError as error:
+        raise ValueError(_by_option(str(error))) from None
+    found = read_items(items)
+    with _begun_or_gone(store), contextlib.ExitStack() as opened:
+        answers = opened.enter_context(Store.open(store, project=project))
         changed = {name: value for name, value in wanted.items() if getattr(answers.project, name) != value}
         if "probabilities" in changed and answers.progress().answers:
             raise ValueError(f"--probabilities must stay as they are once there are answers; see {answers.name}")
         if changed:
             answers.configure(**changed)
-        new = answers.register(read_items(items))
+        new = answers.register(found)
+        stays = opened.pop_all()
+    with stays:
         _serve_ask(answers, new, host, port, public, invite or [], train, as_json)
+
+
+@contextlib.contextmanager
+def _begun_or_gone(place: str) -> Iterator[None]:
+    """Leave no new store behind where it could not be begun: the next try may be with other classes."""
+    is_new = "://" not in place and not Path(place).exists()
+    try:
+        yield
+    except BaseException:
+        for ending in ("", "-wal", "-shm") if is_new else ():
+            Path(f"{place}{ending}").unlink(missing_ok=True)
+        raise
+
+
+def _by_option(message: str) -> str:
+    """Say what is wrong with a project in the command's words."""
+    names = {"`question` must have {}": "--question must have {class}", "`probabilities`": "--probabilities"}
+    names |= {"`repeat_share`": "--repeat", "`answers_per_item`": "--per-item", ", or None": ""}
+    for name, option in names.items():
+        message = message.replace(name, option)
+    return message
 
 
 def _serve_ask(
@@ -575,11 +614,9 @@ def survey(
     store: Annotated[
         str | None, typer.Option(help="Where answers are kept: a SQLite file or a postgresql:// URL; default: FILE.db.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int | None, typer.Option(help="Port; default: one that stays the same for this store.")] = None,
-    public: Annotated[
-        str | None, typer.Option(help="Address that people open, where a proxy stands before this server.")
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    public: Public = None,
     results: Annotated[bool, typer.Option("--results", help="Print what the answers say; serve nothing.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -690,14 +727,10 @@ def import_file(
     from naysayer.collect.store import Store
 
     project = Project(tuple(_words(classes) or ())) if classes else read_project(file)
-    is_new = "://" not in store and not Path(store).exists()
-    try:
-        with Store.open(store, project=project) as answers:
-            added = import_answers(answers, file)
-    except Exception:
-        for ending in ("", "-wal", "-shm") if is_new else ():  # nothing imported, nothing begun
-            Path(f"{store}{ending}").unlink(missing_ok=True)
-        raise
+    if project is None and "://" not in store and not Path(store).exists():
+        raise ValueError(f"--classes must say what a new store asks about, as {file} does not: add --classes cat,dog")
+    with _begun_or_gone(store), Store.open(store, project=project) as answers:
+        added = import_answers(answers, file)
     if as_json:
         _print_json(added._asdict())
     else:
@@ -898,6 +931,9 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
+EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "sqlalchemy", "jinja2", "PIL"), "web") | {"psycopg": "postgres"}
+
+
 def main() -> None:
     """Run the command; turn every expected error into one line and exit code 2."""
     code: Any
@@ -910,6 +946,9 @@ def main() -> None:
             code = 130
         elif hasattr(error, "format_message"):  # one of the parser's own
             code = _fail(error.format_message())
+        elif isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+            extra = EXTRAS[error.name]
+            code = _fail(f"this needs the package {error.name}, which is not here; pip install 'naysayer[{extra}]'")
         elif isinstance(error, (ValueError, OSError, ImportError, MemoryError, RuntimeError)):
             code = _fail(str(error) or type(error).__name__)
         else:

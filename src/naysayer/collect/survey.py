@@ -135,12 +135,16 @@ def read_survey(path: str | Path) -> Survey:
            [0.422, 0.422, 0.155]])
     """
     path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"a survey must be a TOML file; {path} is a folder")
     toml = _toml_reader()
     try:
         content = toml.loads(path.read_text(encoding="utf8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"no survey file at {path}; examples/survey.toml shows one") from None
-    except (UnicodeDecodeError, toml.TOMLDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be a TOML file in UTF-8; byte {error.start} is no text") from None
+    except toml.TOMLDecodeError as error:
         raise ValueError(f"{path} must be a TOML file: {error}") from None
     try:
         return _survey(content)

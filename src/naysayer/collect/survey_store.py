@@ -77,6 +77,8 @@ class SurveyStore:
         if not create and self._database.path is not None and not self._database.path.exists():
             raise FileNotFoundError(f"no store of answers at {self._database.name}; serve the survey first")
         try:
+            with self._database.reading() as connection:
+                _version(connection)  # of something else nothing may be changed, not even how its file is written
             self._database.write_ahead()
             with self._database.writing() as connection:
                 _migrate(connection)
@@ -134,17 +136,27 @@ def _create(connection: Connection) -> None:
 MIGRATIONS = (_create,)  # in order, each from the version before it
 
 
-def _migrate(connection: Connection) -> None:
-    """Bring a store to this version, inside the caller's transaction."""
-    found = set(inspect(connection).get_table_names())
+def _version(connection: Connection) -> int:
+    """Give the version of a store, 0 where it is empty; refuse what is no survey's or newer."""
+    name, found = connection.engine.url.database, set(inspect(connection).get_table_names())
     before = int(_get(connection, "schema_version") or 0) if "survey_meta" in found else 0
-    if before == 0 and found & {"survey_meta", "submission", "answer"}:
-        raise ValueError("the store must be a survey's or new; this one holds something else; choose another place")
+    # A file is one store; a server's database may have other tables beside ours.
+    others = found if connection.dialect.name == "sqlite" else found & {"survey_meta", "submission", "answer"}
+    if before == 0 and others:
+        raise ValueError(
+            f"{name} must be a survey's store or empty; it has a table {min(others)!r} of something else; "
+            f"choose another place"
+        )
     if before > len(MIGRATIONS):
         raise ValueError(
-            f"the store must be of version {len(MIGRATIONS)} or older; it is of version {before}; update naysayer"
+            f"{name} must be of version {len(MIGRATIONS)} or older; it is of version {before}; update naysayer"
         )
-    for step in MIGRATIONS[before:]:
+    return before
+
+
+def _migrate(connection: Connection) -> None:
+    """Bring a store to this version, inside the caller's transaction."""
+    for step in MIGRATIONS[_version(connection) :]:
         step(connection)
     _put(connection, "schema_version", str(len(MIGRATIONS)))
 
