@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
 from typer.main import get_command
 
 from helpers import every_command
 from naysayer import cli
+from naysayer.collect.survey import read_survey
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf8")
@@ -40,18 +50,101 @@ def test_python_examples_run(tmp_path, monkeypatch, capsys):
 def test_command_lines_run(tmp_path, monkeypatch, capsys):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    truth = take_photos()
     lines = [line[2:] for block in blocks(README, "console") for line in block.splitlines() if line.startswith("$ ")]
-    assert len(lines) == 5
+    assert len(lines) == 13
+    served = 0
     for line in lines:
-        monkeypatch.setattr(sys, "argv", shlex.split(line))
+        words = shlex.split(line)
+        if words[1] in ("ask", "survey") and "--results" not in words:  # these wait for people
+            with waiting(words[1:]) as said:
+                look_and_answer(said, truth) if words[1] == "ask" else respond(said)
+            served += 1
+            continue
+        monkeypatch.setattr(sys, "argv", words)
         with pytest.raises(SystemExit) as stop:
             cli.main()
         assert stop.value.code == 0, line
+    assert served == 3
     assert (tmp_path / "predictions.csv").read_text().startswith("row,prediction,probability\n")
+    rows = list(csv.DictReader(Path("labels.csv").read_text().splitlines()))
+    assert len(rows) == 150
+    assert np.mean([row["prediction"] == truth[Path("photos", row["item"]).read_bytes()] for row in rows]) > 0.9
     out = capsys.readouterr().out
+    assert "220 answers about" in out
+    assert "answers about 50 items" in out
+    assert "220 answers are in answers.csv" in out
+    assert "Work and well-being: 40 respondents" in out
     worth = re.findall(r"\d+,\d{3}", README.split("## When is it worth it?")[1].split("##")[0])
     assert len(worth) == 3
     assert all(number in out for number in worth)  # the table of what a label is worth is what `plan` prints
+
+
+def take_photos() -> dict[bytes, str]:
+    """Digits that stand for photos of three animals; what each file shows."""
+    X, y = load_digits(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(y < 3))
+    truth = {}
+    for folder, mine in (("photos", rows[:150]), ("new-photos", rows[150:200])):
+        Path(folder).mkdir()
+        for i in mine:
+            path = Path(folder, f"{i:04}.png")
+            Image.fromarray((15.9 * X[i].reshape(8, 8)).astype(np.uint8)).save(path)
+            truth[path.read_bytes()] = ("cat", "dog", "horse")[y[i]]
+    return truth
+
+
+@contextmanager
+def waiting(arguments: list[str]) -> Iterator[str]:
+    """Run the command until it waits for people; give what it printed; stop it as people do."""
+    here = os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    command = [sys.executable, "-m", "naysayer", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=here)
+    try:
+        said = ""
+        while "Control-C" not in said:
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        yield said
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def look_and_answer(said: str, truth: dict[bytes, str]) -> None:
+    """Answer as somebody who sees the photos; of the first 220 answers some are wrong."""
+    rng = np.random.default_rng(0)
+    with httpx.Client(base_url=re.search(r"open (http\S+)", said)[1], headers={"x-naysayer": "1"}) as web:
+        left = 220 if "150 items" in said else 60
+        while left:
+            answers = []
+            for question in web.get("/api/next", params={"n": min(10, left)}).json()["questions"]:
+                right = truth[web.get(question["item"]["src"]).content] == question["class"]
+                value = "yes" if right != (rng.random() < 0.02) else "no"
+                answers.append({"id": question["id"], "question": question["id"], "value": value})
+            assert answers, "there was nothing left to ask"
+            left -= len(web.post("/api/answers", json={"answers": answers}).raise_for_status().json()["stored"])
+
+
+def respond(said: str) -> None:
+    """Answer a survey as 40 people's devices do."""
+    asked, rng = read_survey("examples/survey.toml"), np.random.default_rng(0)
+    for i in range(40):
+        answers = {q.id: {q.says: q.options[rng.integers(len(q.options))].id} for q in asked.questions}
+        body = {"id": f"{i:032x}", "answers": answers}
+        link = re.search(r"http\S+/s/\S+", said)[0]
+        httpx.post(f"{link}/answers", headers={"x-naysayer": "1"}, json=body).raise_for_status()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/collect.md"])
+def test_links_lead_to_files(page):
+    text = (ROOT / page).read_text(encoding="utf8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert links
+    for link in links:
+        assert (ROOT / page).parent.joinpath(link).exists(), link
 
 
 def numbers(marker: str) -> list[list[float]]:

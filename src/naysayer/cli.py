@@ -659,6 +659,8 @@ def _serve_survey(asked: Any, answers: Any, host: str, port: int | None, public:
             sys.stdout.flush()
 
         serve(make_app(asked, answers, site), listener, tell)
+    if not as_json:
+        print(f"\nended; {answers.count():,} people have answered; --results prints what they say")
 
 
 def _print_survey(asked: Any, answers: Any, as_json: bool) -> None:
@@ -758,6 +760,8 @@ def _train_on_store(place: str, out: Path, network: str, epochs: int, seed: int,
         _print_json(about | {"accuracy": dict(zip(("estimate", "low", "high"), trained.accuracy, strict=True))})
         return
     wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
+    if trained.error_rate == 0:
+        wrong = "no question that was asked twice got two different answers"
     print(f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}")
     print(f"estimated accuracy: {_share(*trained.accuracy)} %, from answers that the models did not see")
     print(f"saved in {out}; next: naysayer predict {out} ITEMS")
