@@ -167,13 +167,14 @@ def test_undo_takes_back_one_answer_however_often_it_is_sent(web, store):
     questions = web.get("/api/next?n=2").json()["questions"]
     web.post("/api/answers", {"answers": [answer_of(q, f"a{i}") for i, q in enumerate(questions)]})
     for _ in range(2):
-        reply = web.post("/api/undo", {"id": "u"}).json()
-        assert reply["question"]["id"] == questions[1]["id"]
-    assert [one.id for one in store.standing()] == ["a0"]
+        reply = web.post("/api/undo", {"id": "u", "answer": "a0"}).json()
+        assert reply["question"]["id"] == questions[0]["id"]
+    assert [one.id for one in store.standing()] == ["a1"]
     assert web.get("/api/progress").json()["own"] == 1
-    assert web.post("/api/undo", {"id": "a0"}).status_code == 409
-    assert web.post("/api/undo", {"id": "v"}).json()["question"]["id"] == questions[0]["id"]
-    assert web.post("/api/undo", {"id": "w"}).json() == {"question": None}
+    assert web.post("/api/undo", {"id": "a1", "answer": "a1"}).status_code == 409
+    assert web.post("/api/undo", {"id": "v", "answer": "a0"}).json() == {"question": None}  # it was taken back before
+    assert web.post("/api/undo", {"id": "v"}).json() == {"error": "answer: field required"}
+    assert web.post("/api/undo", {"id": "v", "answer": "a1"}).json()["question"]["id"] == questions[1]["id"]
 
 
 def test_progress_counts(web):

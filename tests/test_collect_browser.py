@@ -181,12 +181,34 @@ def test_undo_brings_the_card_back_and_counts_once(browser, store):
         assert len(list(store.rows("answer"))) == 6 + 2 * 4  # taken back, not taken out
         tab.page.reload()
         tab.ready()
-        tab.until("!document.querySelector('#undo').disabled")
-        tab.page.keyboard.press("u")  # what an earlier page said can be taken back too
+        tab.until("document.querySelector('#pace').textContent.startsWith('6 answered')")
+        tab.page.keyboard.press("u")  # what the tab said before it was reloaded can be taken back too
         tab.until("document.querySelector('#pace').textContent.startsWith('5 answered')")
         tab.press()
         tab.sent()
         assert_true_answers(store, 6)
+
+
+def test_two_tabs_take_back_what_each_said_itself(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.press(2)
+        tab.sent()
+        mine = [one.id for one in store.standing()]
+        other = tab.context.new_page()
+        other.goto(site.origin)
+        other.wait_for_selector("[data-state=asking]")
+        assert other.locator("#undo").is_disabled()  # it has said nothing
+        other.keyboard.press("u")
+        other.keyboard.press(" ")
+        other.wait_for_selector("#undo:enabled")
+        tab.sent()
+        skipped = [one.id for one in store.standing() if one.value == "skip"]
+        tab.page.keyboard.press("u")
+        tab.sent()
+        assert [one.id for one in store.standing()] == [mine[0], *skipped]
+        other.keyboard.press("u")
+        tab.sent()
+        assert [one.id for one in store.standing()] == mine[:1]
 
 
 def test_a_reload_in_the_middle_loses_and_repeats_nothing(browser, store):

@@ -468,6 +468,24 @@ def test_undo_takes_back_the_latest_answer_by_a_new_row(begin):
     assert store.progress(bob).own == store.progress().answers == 1
 
 
+def test_an_undo_takes_back_the_answer_that_it_names(begin):
+    store, ann, bob = begin(5)
+    questions = store.ask(ann, 3)
+    for i, question in enumerate(questions):
+        store.answer(Answer(f"a{i}", question.id, ann, "no"))
+    assert store.undo(ann, "u", "a1") == questions[1]
+    assert store.undo(ann, "u", "a1") == questions[1]  # sent again
+    assert [standing.id for standing in store.standing()] == ["a0", "a2"]
+    check_tallies(store)
+    assert store.undo(ann, "v", "a1") is None  # it no longer stands, and no other goes in its place
+    assert store.undo(ann, "v", "u") is None
+    assert store.undo(ann, "v", "none") is None
+    assert store.undo(bob, "v", "a0") is None  # not his
+    assert [standing.id for standing in store.standing()] == ["a0", "a2"]
+    with raises("an id must be 1 to 64 letters, digits, - and _; got 'a 0'", ValueError):
+        store.undo(ann, "v", "a 0")
+
+
 def test_an_undo_needs_an_id_of_its_own(begin):
     store, ann, bob = begin(3)
     (question,) = store.ask(ann)

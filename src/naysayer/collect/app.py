@@ -110,13 +110,14 @@ class AnswersOut(BaseModel):
 
 
 class UndoIn(Strict):
-    """An undoing; its `id` is made by the page, so that one sent twice takes back one answer."""
+    """An undoing of one's `answer`; its `id` is made by the page, so that one sent twice takes back one answer."""
 
     id: Id
+    answer: Id
 
 
 class UndoOut(BaseModel):
-    """The question whose answer was taken back, to be answered again; null where there was none."""
+    """The question whose answer was taken back, to be answered again; null where that answer does not stand."""
 
     question: QuestionOut | None
 
@@ -252,9 +253,9 @@ def make_app(store: Store, site: Site, *, trainer: Trainer | None = None) -> Gua
 
     @app.post("/api/undo", response_model=UndoOut, response_model_exclude_unset=True, tags=["asking"])
     async def undo(who: Person, body: UndoIn) -> dict[str, Any]:
-        """Take back one's latest answer; a new row says so, nothing is deleted."""
+        """Take back an answer of one's own; a new row says so, nothing is deleted."""
         try:
-            question = await asyncio.wrap_future(store.submit(Undo(body.id, who.id)))
+            question = await asyncio.wrap_future(store.submit(Undo(body.id, who.id, body.answer)))
         except Conflict as error:
             raise HTTPException(409, str(error)) from None
         return {"question": None if question is None else describe(store, question)}

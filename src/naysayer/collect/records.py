@@ -105,10 +105,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Undo:
-    """Take back the annotator's latest answer; `id` was made by the page, as for an answer."""
+    """Take back an answer of the annotator's, None: the latest; `id` was made by the page, as for an answer."""
 
     id: str
     annotator: str
+    answer: str | None = None
 
 
 @dataclass(frozen=True)

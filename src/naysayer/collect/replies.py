@@ -29,8 +29,10 @@ def check_request(request: Ask | Answer | Undo) -> None:
         if not 1 <= request.n <= MOST_QUESTIONS:
             raise ValueError(f"a page must ask for 1 to {MOST_QUESTIONS} questions; got {request.n}")
         return
-    if not is_id(request.id):
-        raise ValueError(f"an id must be 1 to 64 letters, digits, - and _; got {request.id[:70]!r}")
+    undone = request.answer if isinstance(request, Undo) else None
+    for id in (request.id, undone):
+        if id is not None and not is_id(id):
+            raise ValueError(f"an id must be 1 to 64 letters, digits, - and _; got {id[:70]!r}")
     if isinstance(request, Undo):
         return
     if not is_id(request.question_id):
@@ -83,7 +85,7 @@ def store_answers(connection: Connection, answers: list[Answer]) -> list[bool | 
 
 
 def take_back(connection: Connection, request: Undo) -> Question | Exception | None:
-    """Take back an annotator's latest answer."""
+    """Take back an answer of an annotator's: the one that is named, or else the latest."""
     before = connection.execute(select(answer).where(answer.c.id == request.id)).first()
     if before is not None:
         if before.value != "undo" or before.annotator != request.annotator:
@@ -91,6 +93,8 @@ def take_back(connection: Connection, request: Undo) -> Question | Exception | N
         waits = select(pending.c.question_id).where(pending.c.question_id == before.question_id)
         return read_questions(connection, list(connection.scalars(waits))).get(before.question_id)
     mine = select(answer).where(answer.c.annotator == request.annotator, stands)
+    if request.answer is not None:
+        mine = mine.where(answer.c.id == request.answer)
     last = connection.execute(mine.order_by(answer.c.seq.desc()).limit(1)).first()
     if last is None:
         return None

@@ -204,12 +204,13 @@ class Store:
         """
         return self.submit(given).result()
 
-    def undo(self, annotator: str, id: str) -> Question | None:
-        """Take back the annotator's latest standing answer and give its question again; None: there is no such answer.
+    def undo(self, annotator: str, id: str, answer: str | None = None) -> Question | None:
+        """Take back an answer of the annotator's and give its question again; None: no such answer stands.
 
-        This adds a row; the answer stays in the store. Sent twice with the same id, it takes back one answer.
+        `answer` is its id; None: the latest one. This adds a row; the answer stays in the store. Sent twice with the
+        same id, it takes back one answer.
         """
-        return self.submit(Undo(id, annotator)).result()
+        return self.submit(Undo(id, annotator, answer)).result()
 
     def standing(self, since: int | None = None) -> Iterator[Standing]:
         """Give the answers that were not taken back, in the order in which they came; only those with seq > `since`."""

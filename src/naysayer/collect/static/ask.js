@@ -13,17 +13,17 @@ const KEYS = { ArrowLeft: "no", n: "no", N: "no", ArrowRight: "yes", y: "yes", Y
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((found) => [found.id, found]));
 const outbox = new Outbox(page.ask.dataset.owner);
+const PAST = `naysayer/${page.ask.dataset.owner}/past`;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 let queue = []; // questions to come
-let past = []; // { question, answer }: what Undo takes back
+let past = recall(); // { question, answer }: what Undo takes back
 let current = null;
 let card = null;
 let shownAt = 0;
 let refilling = false;
 let progress = null;
 let times = []; // when the last answers were given
-let undoId = null;
 let noticeTimer = 0;
 
 // ---- the card and the question --------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ function answer(value) {
   const id = newId();
   const took_ms = Math.round(performance.now() - shownAt);
   outbox.add("answers", { id, question: current.id, value, took_ms });
-  past = [...past, { question: current, answer: id }].slice(-UNDOABLE);
+  remember([...past, { question: current, answer: id }].slice(-UNDOABLE));
   times = [...times, Date.now()].slice(-30);
   if (progress) progress.own += 1;
   press(page[value]);
@@ -92,30 +92,31 @@ function next() {
   if (queue.length < LOW) refill();
 }
 
-async function undo() {
-  const last = past.pop();
-  if (last) {
-    outbox.add("undo", { id: newId(), answer: last.answer });
-    again(last.question);
-    return;
-  }
-  if (!progress?.own) return;
-  try {
-    await outbox.flush();
-    undoId ??= newId(); // a second try of a lost request must not take back two answers
-    const { question } = await call("/api/undo", { id: undoId });
-    undoId = null;
-    if (question) again(question);
-  } catch (trouble) {
-    notice(`Undo did not go through: ${trouble.message}.`, 4000);
-  }
-}
-
-function again(question) {
+function undo() {
+  const last = past.at(-1);
+  if (!last) return;
+  remember(past.slice(0, -1));
+  outbox.add("undo", { id: newId(), answer: last.answer });
   if (current) queue.unshift(current);
   times.pop();
   if (progress) progress.own = Math.max(0, progress.own - 1);
-  show(question, "returning");
+  show(last.question, "returning");
+}
+
+// A tab takes back what it said itself, also after a reload; another tab of the same person has a past of its own.
+function remember(said) {
+  past = said;
+  try {
+    sessionStorage.setItem(PAST, JSON.stringify(past));
+  } catch { /* no storage: it is remembered until the next reload */ }
+}
+
+function recall() {
+  try {
+    return JSON.parse(sessionStorage.getItem(PAST)) ?? [];
+  } catch {
+    return [];
+  }
 }
 
 function press(button) {
@@ -145,7 +146,7 @@ async function refill() {
       finish();
       wait = 20000;
     } else if (!current) wait = 1000;
-    } catch (trouble) {
+  } catch (trouble) {
     if (trouble.status === 401) end();
     else {
       wait = Math.max(trouble.wait * 1000, 2500);
@@ -200,7 +201,7 @@ function notice(text, passing = 0, good = false) {
 let troubled = false; // something was kept back, and its sending is worth a word
 
 function tell() {
-  page.undo.disabled = !past.length && !progress?.own;
+  page.undo.disabled = !past.length;
   const unsent = outbox.size;
   if (outbox.ended) notice(unsent ? `${count(unsent, "answer")} could not be sent and stay here.` : "");
   else if (outbox.offline || !navigator.onLine) {
@@ -269,7 +270,7 @@ outbox.addEventListener("change", () => {
   if (!outbox.size && !current) refill();
 });
 outbox.addEventListener("refused", ({ detail }) => {
-  past = past.filter((one) => one.answer !== detail.id); // what was never stored cannot be taken back
+  remember(past.filter((one) => one.answer !== detail.id)); // what was never stored cannot be taken back
   notice(`One answer was not accepted: ${detail.error}.`, 6000);
 });
 addEventListener("offline", tell);

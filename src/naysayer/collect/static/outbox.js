@@ -110,7 +110,8 @@ export class Outbox extends EventTarget {
     let lost = [];
     try {
       if (batch[0].entry.kind === "undo") {
-        await call("/api/undo", { id: batch[0].entry.id });
+        const { id, answer } = batch[0].entry;
+        await call("/api/undo", { id, answer });
       } else {
         const answers = batch.map(({ entry: { id, question, value, took_ms } }) => ({ id, question, value, took_ms }));
         lost = (await call("/api/answers", { answers })).refused;
@@ -120,13 +121,7 @@ export class Outbox extends EventTarget {
       lost = batch.map(({ entry }) => ({ id: entry.id, error: trouble.message })); // sending it again cannot help
     }
     for (const { key } of batch) this.#remove(key);
-    for (const one of lost) {
-      for (const key of this.#keys) {
-        const entry = this.#read(key);
-        if (entry?.kind === "undo" && entry.answer === one.id) this.#remove(key); // it would take back another
-      }
-      this.dispatchEvent(new CustomEvent("refused", { detail: one }));
-    }
+    for (const one of lost) this.dispatchEvent(new CustomEvent("refused", { detail: one }));
   }
 
   #tell(trouble) {
