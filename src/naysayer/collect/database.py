@@ -143,8 +143,9 @@ def _begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
     elif writes:
         # Who writes looks for few rows, by their keys. Until PostgreSQL has counted a new table (a minute or more), it
-        # takes the table for tiny and reads all of it again for each row: told not to, it uses the index.
-        connection.exec_driver_sql(f"SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock({_LOCK})")
+        # takes the table for tiny and reads all of it again for each row: told not to, it uses the index, in its order.
+        plan = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
+        connection.exec_driver_sql(f"{plan}; SELECT pg_advisory_xact_lock({_LOCK})")
 
 
 _LOCKED = (f"another program has held it locked for {WAIT_SECONDS:g} seconds", "close that program and try again")

@@ -117,7 +117,7 @@ def undecided(n_classes: int | BindParameter[int]) -> ColumnElement[bool]:
     return (tally.c.n_yes == 0) & (tally.c.n_ruled_out < n_classes - 1)
 
 
-_is_busy = select(pending.c.item_id).where(pending.c.item_id == tally.c.item_id).exists()
+_is_busy = tally.c.item_id.in_(select(pending.c.item_id))
 _open = (
     select(tally.c.item_id, tally.c.n_answers, tally.c.n_repeats)
     .where(undecided(bindparam("n_classes", type_=Integer)), tally.c.n_answers < bindparam("enough"))
@@ -157,10 +157,10 @@ def _candidates(connection: Connection, rows: Collection[Any], busy: bool) -> li
 
 
 _to_repeat = (
-    select(answer.c.seq, answer.c.annotator, question.c.id.label("repeat_of"))
+    select(answer.c.seq, answer.c.annotator, question.c.id.label("repeat_of"), question.c.repeat_of.label("first"))
     .add_columns(question.c.item_id, question.c.class_index, question.c.probability)
     .join_from(answer, question, answer.c.question_id == question.c.id)
-    .where(answer.c.seq.in_(one_of("tries")), answer.c.value.in_(["yes", "no"]), stands, question.c.repeat_of.is_(None))
+    .where(answer.c.seq.in_(one_of("tries")), answer.c.value.in_(["yes", "no"]), stands)
 )
 _repeated = select(question.c.annotator, question.c.repeat_of).where(question.c.repeat_of.in_(one_of("ids")))
 _latest = select(answer.c.seq).where(answer.c.annotator == annotator.c.id).order_by(answer.c.seq.desc())
@@ -179,7 +179,8 @@ def _repeat(
         return
     tries = [repeat_tries(last, random) for _ in drawn]
     numbers = list({seq for each in tries for seq in each})
-    found = {row["seq"]: row for row in connection.execute(_to_repeat, {"tries": numbers}).mappings()}
+    rows = connection.execute(_to_repeat, {"tries": numbers}).mappings()
+    found = {row["seq"]: row for row in rows if row["first"] is None}  # in SQL, SQLite would list all such questions
     seen = set(map(tuple, connection.execute(_repeated, {"ids": [row["repeat_of"] for row in found.values()]})))
     names = list({row["annotator"] for row in drawn})
     recent = {id: seq or 0 for id, seq in connection.execute(_recent, {"names": names})}
