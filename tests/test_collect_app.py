@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -502,6 +503,7 @@ def test_bars_of_time_are_round_and_not_too_many(times, step, counts):
 
 def test_the_same_store_gets_the_same_port():
     first = listen("127.0.0.1", None, "answers.db")
+    assert first.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's delay on, and replies wait 40 ms
     port = first.getsockname()[1]
     second = listen("127.0.0.1", None, "answers.db")  # taken: any other
     first.close()
