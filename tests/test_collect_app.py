@@ -178,11 +178,21 @@ def test_undo_takes_back_one_answer_however_often_it_is_sent(web, store):
     assert web.post("/api/undo", {"id": "v", "answer": "a1"}).json()["question"]["id"] == questions[1]["id"]
 
 
-def test_progress_counts(web):
+def test_progress_counts(web, monkeypatch):
+    monkeypatch.setattr(module, "PROGRESS_SECONDS", 0.0)
     assert web.get("/api/progress").json() == {"items": 40, "answered": 0, "decided": 0, "answers": 0, "own": 0}
     (question,) = web.get("/api/next").json()["questions"]
     web.post("/api/answers", {"answers": [answer_of(question, value="yes")]})
     assert web.get("/api/progress").json() == {"items": 40, "answered": 1, "decided": 1, "answers": 1, "own": 1}
+
+
+def test_progress_is_counted_now_and_then_but_for_ones_own_answers(web, monkeypatch):
+    monkeypatch.setattr(module, "PROGRESS_SECONDS", 60.0)
+    assert web.get("/api/progress").json()["answers"] == 0
+    (question,) = web.get("/api/next").json()["questions"]
+    web.post("/api/answers", {"answers": [answer_of(question)]})
+    found = web.get("/api/progress").json()
+    assert (found["answers"], found["own"]) == (0, 1)
 
 
 def test_records_are_fields_and_their_values_texts(tmp_path):
@@ -224,7 +234,7 @@ def test_a_store_that_cannot_write_is_not_acknowledged_and_told_in_one_line(web,
 
 
 def test_an_unexpected_error_tells_nothing(web, store, monkeypatch):
-    monkeypatch.setattr(store, "progress", lambda annotator: 1 / 0)
+    monkeypatch.setattr(store, "progress", lambda annotator, age: 1 / 0)
     response = web.get("/api/progress")
     assert response.status_code == 500
     assert response.json() == {"error": "something went wrong on the server; its log says what"}

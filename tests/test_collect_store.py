@@ -232,6 +232,10 @@ def test_an_item_is_asked_about_until_its_class_is_known_and_no_more(begin):
     assert progress.answers == sum(map(len, said.values()))
     assert progress.own + store.progress(bob).own == progress.answers
     assert store.progress("nobody").own == store.progress().own == 0
+    assert store.progress(ann, age=60) == progress
+    store.register(texts(41))
+    assert store.progress(ann, age=60).items == 40
+    assert store.progress(ann, age=0).items == store.progress(ann, age=60).items == 41
     check_tallies(store)
 
 

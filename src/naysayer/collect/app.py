@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from naysayer.collect.learn import Trainer
 
 MOST_ANSWERS = 100  # in one request
+PROGRESS_SECONDS = 1.0  # that the counts over all items may be old
 DAY_MS = 24 * 3600 * 1000
 ID = r"^[A-Za-z0-9_-]{1,64}$"
 MEDIA_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
@@ -263,7 +264,7 @@ def make_app(store: Store, site: Site, *, trainer: Trainer | None = None) -> Gua
     @app.get("/api/progress", response_model=ProgressOut, tags=["asking"])
     def progress(who: Person) -> Any:
         """Tell how far the project is."""
-        return store.progress(who.id)
+        return store.progress(who.id, age=PROGRESS_SECONDS)
 
     @app.get(
         "/media/{item_id}",

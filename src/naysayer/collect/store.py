@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -97,6 +99,8 @@ class Store:
         self._writer: GroupWriter[Connection, Any] = GroupWriter(
             database.writing, self._write, shared=lambda error: isinstance(error, StoreError)
         )
+        self._counting, self._counted, self._counts = threading.Lock(), -math.inf, (0, 0, 0, 0)
+        self._recalled: dict[str, tuple[Annotator, float]] = {}  # hash of a token → whose it is, until when
 
     @classmethod
     def open(
@@ -222,21 +226,28 @@ class Store:
             query = query.where(answer.c.seq > since)
         return (Standing(**row) for row in self._stream(query))
 
-    def progress(self, annotator: str | None = None) -> Progress:
-        """Count how far the project is, and how many answers one annotator has given."""
-        n = tally.c.n_answers + tally.c.n_repeats
+    def progress(self, annotator: str | None = None, *, age: float = 0.0) -> Progress:
+        """Count how far the project is, and how many answers one annotator has given.
+
+        What is counted over all items may be `age` seconds old, so that many who ask at once need one count.
+        """
+        with self._counting:
+            if time.monotonic() - self._counted >= age:
+                self._counted, self._counts = time.monotonic(), self._count()
+            counts = self._counts
+        mine = select(func.count() - 2 * func.count(answer.c.undoes)).where(answer.c.annotator == annotator)
         with self._database.reading() as connection:
-            items, answered, closed, answers = connection.execute(
-                select(
-                    func.count(),
-                    func.count().filter(n > 0),
-                    func.count().filter(~undecided(self._project.n_classes)),
-                    func.coalesce(func.sum(n), 0),
-                )
-            ).one()
-            mine = select(func.count() - 2 * func.count(answer.c.undoes)).where(answer.c.annotator == annotator)
             own = connection.scalar(mine) if annotator is not None else 0
-        return Progress(items, answered, closed, int(answers), own or 0)
+        return Progress(*counts, own or 0)
+
+    def _count(self) -> tuple[int, int, int, int]:
+        """Count the items, those answered, those decided, and the answers."""
+        n = tally.c.n_answers + tally.c.n_repeats
+        decided = func.count().filter(~undecided(self._project.n_classes))
+        with self._database.reading() as connection:
+            counts = select(func.count(), func.count().filter(n > 0), decided, func.coalesce(func.sum(n), 0))
+            items, answered, closed, answers = connection.execute(counts).one()
+        return items, answered, closed, int(answers)
 
     # ---- annotators ------------------------------------------------------------------------------------------------
 
