@@ -345,6 +345,19 @@ def test_tokens_are_needed_checked_hashed_and_revocable(store):
         assert ask(app, path=path, headers=mine).status_code == 401, path
 
 
+def test_known_tokens_are_looked_up_once_in_a_while_and_unknown_ones_each_time(store, monkeypatch):
+    asked = []
+    real = store.annotator_by_token
+    monkeypatch.setattr(store, "annotator_by_token", lambda token: asked.append(token) or real(token))
+    app = make_app(store, Site("0.0.0.0", 8000))
+    _, token = invite_to(store, "Ann")
+    for _ in range(3):
+        assert ask(app, path="/api/progress", headers={"cookie": f"naysayer-8000={token}"}).status_code == 200
+        assert ask(app, path="/api/progress", headers={"cookie": "naysayer-8000=wrong"}).status_code == 401
+    assert asked.count(token) == 1
+    assert asked.count("wrong") == 3
+
+
 def test_a_token_becomes_a_cookie(store):
     app = make_app(store, Site("0.0.0.0", 8000))
     _, token = invite_to(store, "Ann")

@@ -7,6 +7,7 @@ import itertools
 import json
 import secrets
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -17,6 +18,7 @@ import pytest
 
 from helpers import assert_frequencies, assert_shares, raises
 from naysayer.collect import drawing, schema
+from naysayer.collect import store as store_module
 from naysayer.collect.items import Item, record_item, text_item
 from naysayer.collect.records import Ask, Conflict, Project, Undo
 from naysayer.collect.store import Answer, Store, hash_token
@@ -537,6 +539,40 @@ def test_tokens_open_the_door_until_they_are_revoked(begin):
     assert store.annotator_by_token(token) is None
     with raises("the store must have the annotator; it has none with the id 'nobody'", KeyError):
         store.revoke("nobody")
+
+
+def test_a_token_is_recalled_until_this_store_changes_it_or_a_few_seconds_passed(where, monkeypatch):
+    with Store.open(where, project=PROJECT) as store, Store.open(where) as other:
+        ann, token = store.add_annotator("Ann")
+        assert store.recall(token) is None  # never asked for
+        assert store.annotator_by_token(token) == store.recall(token) == ann
+        assert store.annotator_by_token("wrong") is store.recall("wrong") is None
+        store.revoke(ann.id)
+        assert store.recall(token) is store.annotator_by_token(token) is None
+        token = store.renew_token(ann.id)
+        assert store.annotator_by_token(token) == ann
+        other.revoke(ann.id)  # as another server does
+        assert store.annotator_by_token(token) is None
+        assert store.recall(token) == ann
+        now = time.monotonic()
+        with monkeypatch.context() as later:
+            later.setattr(time, "monotonic", lambda: now + store_module.RECALL_SECONDS)
+            assert store.recall(token) is None
+
+
+def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_recalled(begin, monkeypatch):
+    store, *_ = begin()
+    ann, token = store.add_annotator("Ann")
+    real = store_module._annotator
+
+    def slow(row):  # the row was read; now, before it is remembered, the token is revoked
+        monkeypatch.undo()
+        store.revoke(ann.id)
+        return real(row)
+
+    monkeypatch.setattr(store_module, "_annotator", slow)
+    assert store.annotator_by_token(token) == ann
+    assert store.recall(token) is None
     with raises("the store must have the annotator; it has none with the id 'nobody'", KeyError):
         store.renew_token("nobody")
 

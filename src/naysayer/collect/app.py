@@ -158,22 +158,23 @@ class RevokeOut(BaseModel):
     id: str
 
 
-def person(request: Request) -> Annotator:
+async def person(request: Request) -> Annotator:  # async, so that no thread is needed to find out
     """Whoever asks; somebody must."""
     if request.state.person is None:
         raise HTTPException(401, "open the link that you were given; without it this stays closed")
     return request.state.person  # type: ignore[no-any-return]
 
 
-def owner(request: Request) -> Annotator:
+Person = Annotated[Annotator, Depends(person)]
+
+
+async def owner(who: Person) -> Annotator:
     """Whoever asks, who must be the owner."""
-    who = person(request)
     if who.role != "owner":
         raise HTTPException(403, "only the owner of the project may see this")
     return who
 
 
-Person = Annotated[Annotator, Depends(person)]
 Owner = Annotated[Annotator, Depends(owner)]
 
 
@@ -207,17 +208,17 @@ def make_app(store: Store, site: Site, *, trainer: Trainer | None = None) -> Gua
         return None
 
     @app.get("/", include_in_schema=False)
-    def ask_page(request: Request) -> Response:
+    async def ask_page(request: Request) -> Response:
         if again := arrived(request):
             return again
-        who, name = person(request), store.project.name
+        who, name = await person(request), store.project.name
         return page("ask.html", name=name, key=f"{name}/{who.id}", owner=who.role == "owner")
 
     @app.get("/dashboard", include_in_schema=False)
-    def dashboard_page(request: Request) -> Response:
+    async def dashboard_page(request: Request) -> Response:
         if again := arrived(request):
             return again
-        owner(request)
+        await owner(await person(request))
         return page("dashboard.html", name=store.project.name, invites=not site.local)
 
     # ---- questions and answers -----------------------------------------------------------------------------------
@@ -309,7 +310,7 @@ def make_app(store: Store, site: Site, *, trainer: Trainer | None = None) -> Gua
         store.revoke(body.id)
         return {"id": body.id}
 
-    return Guard(app, site, store.annotator_by_token, local)
+    return Guard(app, site, store.annotator_by_token, local, recall=store.recall)
 
 
 def owner_of(store: Store) -> Annotator:

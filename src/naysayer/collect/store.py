@@ -63,6 +63,7 @@ __all__ = [
 ]
 
 _CHUNK = 500  # rows that are registered, loaded or read at a time
+RECALL_SECONDS = 5.0  # for so long at the most does a token work on that another process has revoked
 
 
 class Store:
@@ -284,11 +285,21 @@ class Store:
     def annotator_by_token(self, token: str) -> Annotator | None:
         """Give the annotator whose token this is, unless it was revoked."""
         digest = hash_token(token)
+        recalled = self._recalled  # a change from now on puts another in its place: what is read here may be older
         with self._database.reading() as connection:
             row = connection.execute(select(annotator).where(annotator.c.token_hash == digest)).mappings().first()
         if row is None or row["revoked"] is not None or not hmac.compare_digest(row["token_hash"], digest):
             return None
-        return _annotator(row)
+        recalled[digest] = _annotator(row), time.monotonic() + RECALL_SECONDS
+        return recalled[digest][0]
+
+    def recall(self, token: str) -> Annotator | None:
+        """Give the annotator whose token this was when `annotator_by_token` last looked; None where that is too old.
+
+        This does not wait for the database. What this process changes it knows at once.
+        """
+        found, until = self._recalled.get(hash_token(token), (None, -math.inf))
+        return found if time.monotonic() < until else None
 
     def annotators(self) -> list[Annotator]:
         """Give all annotators in the order in which they were added."""
@@ -303,7 +314,10 @@ class Store:
             if not connection.execute(update(annotator).where(annotator.c.id == annotator_id).values(values)).rowcount:
                 raise KeyError(f"the store must have the annotator; it has none with the id {annotator_id!r}")
 
-        self._change(change)
+        try:
+            self._change(change)
+        finally:  # also when it failed: a commit whose acknowledgement was lost has happened
+            self._recalled = {}
 
     # ---- trainings -------------------------------------------------------------------------------------------------
 
