@@ -586,7 +586,7 @@ def _serve_ask(
                 for name, link in links.items():
                     print(f"{'open' if site.local else f'for {name}:'} {link}")
                 if not site.local:
-                    print("Each link is for one person, and is shown once: --invite NAME or the dashboard makes more.")
+                    print("Each link is for one person and shown once; a new one for the same name ends the old.")
                     if not site.origin.startswith("https:"):
                         print("Others on the way can read what goes over http: put a proxy with https before it.")
                 print(f"The dashboard is at {site.origin}/dashboard; answers are kept in {answers.name}.")
@@ -705,11 +705,13 @@ def export_store(
     from naysayer.collect.store import Store
 
     with Store.open(store) as answers:
-        n = export(answers, out)
+        n, stand = export(answers, out), answers.progress().answers
     if as_json:
-        _print_json({"answers": n, "file": str(out)})
-    else:
+        _print_json({"answers": n, "standing": stand, "file": str(out)})
+    elif n == stand:
         print(f"{n:,} answers are in {out}")
+    else:
+        print(f"{n:,} answers and undos are in {out}; {stand:,} answers stand")
 
 
 @app.command("import")

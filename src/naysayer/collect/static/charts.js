@@ -93,8 +93,8 @@ export function ribbon(width, points, { chance = null, xLabel = "" } = {}) {
   }
   chart.append(text(width - right, height - 4, xLabel, { "text-anchor": "end" }));
   if (chance !== null && chance >= low) {
+    chart.append(text(width - right, y(chance) - 6, "guessing", { class: "note", "text-anchor": "end" }));
     chart.append(svg("line", { class: "chance", x1: left, x2: width - right, y1: y(chance), y2: y(chance) }));
-    chart.append(text(width - right, y(chance) - 6, "guessing", { "text-anchor": "end" }));
   }
   const clip = (value) => Math.min(1, Math.max(0, value));
   const upper = points.map((point) => `${x(point.x)},${y(clip(point.high))}`);
@@ -109,7 +109,7 @@ export function ribbon(width, points, { chance = null, xLabel = "" } = {}) {
 }
 
 // Rows of an estimate with its interval; `mark` draws a line where it was expected: { name, value, low, high, mark, said }.
-export function whiskers(width, rows, { label, from = null, to = null } = {}) {
+export function whiskers(width, rows, { label, from = null, to = null, digits = 0 } = {}) {
   const row = 34;
   const [left, right, top, bottom] = [Math.min(150, width * 0.32), Math.min(64, width * 0.17), 4, 26];
   const height = top + rows.length * row + bottom;
@@ -132,7 +132,7 @@ export function whiskers(width, rows, { label, from = null, to = null } = {}) {
     }
     chart.append(svg("line", { class: "whisker", x1: x(one.low), x2: x(one.high), y1: y, y2: y }));
     chart.append(svg("circle", { class: "dot", cx: x(one.value), cy: y, r: 5.5 }));
-    chart.append(text(width, y + 5, percent(one.value), { class: "value", "text-anchor": "end" }));
+    chart.append(text(width, y + 5, percent(one.value, digits), { class: "value", "text-anchor": "end" }));
     chart.append(titled(svg("rect", { class: "hit", x: 0, y: y - row / 2, width, height: row, rx: 6 }), `${one.name}: ${one.said ?? `${percent(one.value, 1)} (${percent(one.low, 1)} to ${percent(one.high, 1)})`}`));
   });
   return chart;
@@ -179,8 +179,8 @@ export function marginCurve(width, { points, now, wanted }) {
   for (const value of ticks(0, most, Math.min(5, width / 110))) chart.append(text(x(value), height - bottom + 19, whole(value), { "text-anchor": "middle" }));
   chart.append(text(width - right, height - 4, "answers", { "text-anchor": "end" }));
   chart.append(svg("polyline", { class: "line", points: points.map((point) => `${x(point.n)},${y(point.margin)}`).join(" ") }));
+  chart.append(text(left + 6, y(wanted) - 6, "wanted", { class: "note" }));
   chart.append(svg("line", { class: "chance", x1: left, x2: width - right, y1: y(wanted), y2: y(wanted) }));
-  chart.append(text(left + 6, y(wanted) - 6, "wanted"));
   const dot = svg("circle", { class: "dot", cx: x(Math.min(most, now.n)), cy: y(Math.min(widest, now.margin)), r: 6 });
   chart.append(titled(dot, `now: ${whole(now.n)} answers, ±${percent(now.margin, 1)}`));
   chart.append(text(x(Math.min(most, now.n)) + 11, y(Math.min(widest, now.margin)) - 7, "now", { class: "value" }));

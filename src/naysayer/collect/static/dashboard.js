@@ -65,12 +65,13 @@ const ANSWERS = [["c-yes", "Yes"], ["c-no", "No"], ["c-skip", "Can’t tell"]];
 function tiles({ progress, people, per_class }) {
   const yes = per_class.reduce((sum, one) => sum + one.yes, 0);
   const said = per_class.reduce((sum, one) => sum + one.yes + one.no, 0);
+  const answering = people.filter((one) => one.answers).length;
   const shown = [
     [whole(progress.answers), progress.answers === 1 ? "answer" : "answers"],
     [whole(progress.answered), `of ${whole(progress.items)} items answered`],
     [whole(progress.decided), "items decided"],
     [said ? percent(yes / said) : "–", "of answers are yes"],
-    [whole(people.filter((one) => one.answers).length), "people answered"],
+    [whole(answering), answering === 1 ? "person answered" : "people answered"],
   ];
   page.tiles.replaceChildren(...shown.map(([number, words]) => element("div", "tile", element("b", "", number), element("span", "", words))));
 }
@@ -106,7 +107,7 @@ function classes({ per_class, progress }) {
     empty: progress.answers ? null : "Nothing has been answered yet.",
     draw: (width) => stacks(width, per_class.map((one) => ({ name: one.name, parts: one })), { label: "Answers by class" }),
     heads: ["class", "yes", "no", "can’t tell"],
-    rows: per_class.map((one) => [one.name, one.yes, one.no, one.skip]),
+    rows: progress.answers ? per_class.map((one) => [one.name, one.yes, one.no, one.skip]) : [],
   });
 }
 
@@ -163,7 +164,7 @@ function mistakes({ report, errors, people }) {
   fill(figure("mistakes", "How often answers are wrong"), {
     said: all?.pairs ? [`${whole(all.pairs)} questions were asked twice, ${whole(all.differ)} got two different answers: `, bold(`about ${percent(all.interval[0], 1)} of answers are wrong.`)] : "Some questions are asked twice; where the two answers differ, one is wrong.",
     empty: all?.pairs ? null : "No question has been repeated yet.",
-    draw: (width) => whiskers(width, rows, { label: "Error rate by person", from: 0 }),
+    draw: (width) => whiskers(width, rows, { label: "Error rate by person", from: 0, digits: 1 }),
     heads: ["person", "repeated", "error rate", "from", "to"],
     rows: all?.pairs ? rows.map((row, i) => [row.name, errors[shown[i]?.id]?.pairs ?? all.pairs, percent(row.value, 1), percent(row.low, 1), percent(row.high, 1)]) : [],
   });
@@ -174,7 +175,7 @@ function shares({ report, classes: names }) {
   const rows = (priors ?? []).map(([value, low, high], k) => ({ name: names[k], value, low, high }));
   fill(figure("shares", "How common each class is"), {
     said: "Share of each class among the items, with its 95% interval, as yes and no alone tell.",
-    empty: priors ? null : "Two answered items are the least.",
+    empty: priors ? null : "Answers about two items are needed.",
     draw: (width) => whiskers(width, rows, { label: "Share of each class", from: 0, to: Math.min(1, Math.max(...rows.map((row) => row.high)) * 1.05) }),
     heads: ["class", "share", "from", "to"],
     rows: rows.map((row) => [row.name, percent(row.value, 1), percent(row.low, 1), percent(row.high, 1)]),

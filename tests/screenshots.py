@@ -1,0 +1,289 @@
+"""Pictures of every page, on a phone and a desktop, in light and dark; the best of them go into docs/collect.
+
+Run: python tests/screenshots.py [FOLDER]; FOLDER gets all of them, to be looked at.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+from sklearn.datasets import load_digits, load_sample_image
+
+from browser import DESKTOP, PHONE, chromium, served
+from naysayer import complement
+from naysayer.collect import survey_app
+from naysayer.collect.app import invite_to, make_app, owner_of
+from naysayer.collect.items import image_item, record_item, text_item
+from naysayer.collect.learn import train
+from naysayer.collect.store import Answer, Project, Store
+from naysayer.collect.survey import read_survey
+from naysayer.collect.survey_store import SurveyStore
+
+ROOT = Path(__file__).parent.parent
+SIZES = {"phone": PHONE, "desktop": DESKTOP}
+SCHEMES = ("light", "dark")
+DIGITS = {"one": 1, "three": 3, "five": 5, "eight": 8, "nine": 9}
+TICKET = {
+    "subject": "Charged twice in March",
+    "plan": "Team, yearly",
+    "opened": "2026-03-04 09:12",
+    "seats": 14,
+    "total": 1188,
+    "first message": "We were charged twice for the March invoice. Could you look into it?",
+}
+
+
+class Camera:
+    """Takes pages in every size and scheme, into a folder."""
+
+    def __init__(self, browser: Any, folder: Path) -> None:
+        self.browser, self.folder = browser, folder
+
+    def every(self, name: str, address: str, act: Any = None, *, full: bool = False, join: str | None = None) -> None:
+        """Open an address as four people would; `act` does what is to be seen; `join` is a link that lets in."""
+        for size, options in SIZES.items():
+            for scheme in SCHEMES:
+                with self.browser.new_context(**options, color_scheme=scheme, reduced_motion="reduce") as context:
+                    page = context.new_page()
+                    if join:
+                        page.goto(join)
+                        page.wait_for_url(lambda url: "/join" not in url)
+                    page.goto(address)
+                    if act:
+                        act(page)
+                    page.wait_for_load_state("networkidle")
+                    page.wait_for_timeout(300)
+                    page.screenshot(path=self.folder / f"{name}-{size}-{scheme}.png", full_page=full)
+
+
+# ---- what the pages show --------------------------------------------------------------------------------------
+
+
+def photos(folder: Path) -> Store:
+    """Two photographs to ask about."""
+    project = Project(("temple", "rose", "harbour"), name="Holiday photos")
+    store = Store.open(folder / "photos.db", project=project, random_state=5)
+    for name in ("china", "flower"):
+        path = folder / f"{name}.png"
+        Image.fromarray(load_sample_image(f"{name}.jpg")).save(path)
+        store.register([image_item(path, name)])
+    return store
+
+
+def digits(folder: Path) -> Store:
+    """Digits that three people answered about over five hours, with a model trained now and then."""
+    X, y = load_digits(return_X_y=True)
+    project = Project(tuple(DIGITS), name="Digits", repeat_share=0.08)
+    store = Store.open(folder / "digits.db", project=project, random_state=0)
+    truth = {}
+    for i in np.flatnonzero(np.isin(y, list(DIGITS.values()))):
+        path = folder / f"{i}.png"
+        Image.fromarray((X[i].reshape(8, 8) * 15.9).astype(np.uint8)).save(path)
+        item = image_item(path, path.name)
+        truth[item.id] = list(DIGITS.values()).index(y[i])
+        store.register([item])
+    rng = np.random.default_rng(4)
+    people = [owner_of(store).id, *(invite_to(store, name)[0].id for name in ("Ann", "Benedikt"))]
+    invite_to(store, "Chloé")
+    clock, began, n = time.time, time.time() - 5 * 3600, 1800
+    pace = np.repeat(rng.uniform(0.5, 1.6, 20), n // 20)  # people come and go
+    arrivals = np.cumsum(1 / pace) / (1 / pace).sum()
+    for i in range(n):
+        now = began + 5 * 3600 * arrivals[i]
+        time.time = lambda now=now: now
+        who = rng.choice(3, p=(0.32, 0.46, 0.22))
+        (question,) = store.ask(people[who])
+        right = (question.class_index == truth[question.item.id]) != (rng.random() < (0.03, 0.01, 0.04)[who])
+        value = "skip" if rng.random() < 0.03 else "yes" if right else "no"
+        store.answer(Answer(f"answer-{i}", question.id, people[who], value, int(rng.lognormal(7.2, 0.4))))
+        if i + 1 in (150, 300, 450, 600, 800, 1000, 1250, 1500, 1800):
+            trained = train(store, max_epochs=30, n_seeds=2)
+            found = dict(zip(("estimate", "low", "high"), trained.accuracy, strict=True))
+            store.add_training(n_answers=trained.n_answers, method="mlp, forward", detail={}, **found)
+    time.time = clock
+    return store
+
+
+def colleagues(folder: Path) -> tuple[Any, SurveyStore]:
+    """The survey of the examples, answered by 2,400 people as their devices would."""
+    survey = read_survey(ROOT / "examples" / "survey.toml")
+    store = SurveyStore(folder / "survey.db", survey)
+    rng = np.random.default_rng(1)
+    chances = {  # given the team: what people of each suffer from most
+        "stress": [
+            [0.6, 0.05, 0.05, 0.1, 0.1, 0.1],
+            [0.1, 0.1, 0.05, 0.6, 0.05, 0.1],
+            [0.15, 0.6, 0.05, 0.1, 0.05, 0.05],
+        ]
+        + [[0.1, 0.1, 0.05, 0.05, 0.1, 0.6]],
+        "leaving": [[0.15, 0.15, 0.7], [0.2, 0.2, 0.6], [0.45, 0.2, 0.35], [0.1, 0.1, 0.8]],
+        "harassed": [[0.08, 0.92], [0.12, 0.88], [0.2, 0.8], [0.05, 0.95]],
+    }
+    for i in range(2400):
+        team, years = rng.choice(4, p=(0.4, 0.3, 0.2, 0.1)), rng.choice(3, p=(0.2, 0.35, 0.45))
+        stored = {"team": team, "years": years}
+        for name, rows in chances.items():
+            question = survey.question(name)
+            true = rng.choice(len(rows[team]), p=rows[team])
+            stored[name] = complement([true], len(question.options), transition=question.transition, random_state=rng)[
+                0
+            ]
+        answers = {name: survey.question(name).options[int(k)].id for name, k in stored.items()}
+        store.add(f"{i:032x}", answers)
+    return survey, store
+
+
+# ---- the pages ------------------------------------------------------------------------------------------------
+
+
+def take(folder: Path, camera: Camera) -> None:
+    """Take every page."""
+
+    def asking(page: Any) -> None:
+        page.wait_for_selector("[data-state=asking]")
+
+    def swiped(page: Any) -> None:
+        asking(page)
+        box = page.locator(".card:not(.leaving)").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x - 0.3 * box["width"], y - 8, steps=4)
+
+    with photos(folder) as store, served(lambda site: make_app(store, site)) as site:
+        camera.every("ask", site.origin, asking)
+        camera.every("ask-swipe", site.origin, swiped)
+    project = Project(("billing question", "bug"), name="Tickets")
+    with Store.open(folder / "tickets.db", project=project, random_state=1) as store:
+        store.register([record_item(TICKET, "ticket 1")])
+        with served(lambda site: make_app(store, site)) as site:
+            camera.every("ask-record", site.origin, asking)
+    with Store.open(folder / "done.db", project=Project(("cat", "dog"), name="Animals")) as store:
+        store.register([text_item("A small animal that purrs, and sleeps on your keyboard.", "row 1")])
+        with served(lambda site: make_app(store, site)) as site:
+            camera.every("ask-text", site.origin, asking)
+            me = owner_of(store).id
+            (question,) = store.ask(me)
+            store.answer(Answer("a", question.id, me, "yes" if question.class_index == 0 else "no"))
+            camera.every("ask-done", site.origin, lambda page: page.wait_for_selector("[data-state=done]"))
+            camera.every("message", site.origin + "/nowhere")
+        with served(lambda site: make_app(store, site), tokens=True) as site:
+            camera.every("ask-closed", site.origin)
+            camera.every("ask-link", site.origin + "/join#wrong")
+    with digits(folder) as store, served(lambda site: make_app(store, site), tokens=True) as site:
+        link = site.invitation(store.renew_token(owner_of(store).id))
+
+        def figures(page: Any) -> None:
+            page.wait_for_selector(".figure .plot > *")
+
+        camera.every("dashboard", site.origin + "/dashboard", figures, full=True, join=link)
+    nothing = Store.open(folder / "empty.db", project=Project(("cat", "dog"), name="Animals"))
+    with nothing, served(lambda site: make_app(nothing, site)) as site:
+        camera.every("dashboard-empty", site.origin + "/dashboard", figures, full=True)
+    survey, answers = colleagues(folder)
+    with served(lambda site: survey_app.make_app(survey, answers, site)) as site:
+        take_survey(camera, site, survey, answers)
+    answers.close()
+
+
+def take_survey(camera: Camera, site: Any, survey: Any, answers: SurveyStore) -> None:
+    """Take the pages of a survey."""
+    address = f"{site.origin}/s/{answers.key}"
+    choices = {"team": 1, "stress": 1, "leaving": 0, "harassed": 1}
+
+    def chosen(page: Any) -> None:
+        for name, k in choices.items():
+            page.locator(f"#q-{name} [role=radio]").nth(k).click()
+        page.evaluate("document.activeElement.blur()")
+        page.evaluate("document.getElementById('q-stress').scrollIntoView({ block: 'start' }); scrollBy(0, -16)")
+
+    def reviewed(page: Any) -> None:
+        chosen(page)
+        page.click("#to-review")
+
+    def sent(page: Any) -> None:
+        reviewed(page)
+        page.click("#send")
+        page.wait_for_selector("#thanks:not([hidden])")
+
+    def learned(page: Any) -> None:
+        page.wait_for_selector(".learning", state="detached", timeout=120_000)
+
+    def at(place: str) -> Any:
+        def act(page: Any) -> None:
+            page.evaluate(f"document.getElementById('{place}').scrollIntoView(); scrollBy(0, -16)")
+
+        return act
+
+    camera.every("survey-start", address)
+    camera.every("survey-chosen", address, chosen)
+    camera.every("survey-review", address, reviewed)
+    camera.every("survey-privacy", f"{address}/privacy", full=True)
+    camera.every("survey-privacy-one", f"{address}/privacy", at("p-stress"))
+    link = site.invitation(answers.new_owner_token())
+    camera.every("survey-results", f"{site.origin}/results", learned, full=True, join=link)
+    table = f"{site.origin}/results?rows=stress&columns=leaving"
+    camera.every("survey-table", table, lambda page: (learned(page), at("table")(page)), join=link)
+    camera.every("survey-thanks", address, sent)
+
+
+# ---- the pictures of the documents ------------------------------------------------------------------------------
+
+
+def publish(folder: Path, out: Path) -> None:
+    """Put the best into the documents, small: a page needs few colours, a photo more."""
+    out.mkdir(exist_ok=True)
+
+    def show(name: str, picture: Image.Image, width: int, *, photo: bool = False) -> None:
+        picture = picture.convert("RGB").resize((width, round(picture.height * width / picture.width)), Image.LANCZOS)
+        few = picture.quantize(256 if photo else 128)
+        (picture.quantize(palette=few, dither=Image.Dither.FLOYDSTEINBERG) if photo else few).save(
+            out / f"{name}.png", optimize=True
+        )
+
+    def row(*names: str) -> Image.Image:
+        """Phones side by side."""
+        shots = [Image.open(folder / f"{name}.png").convert("RGB") for name in names]
+        (width, height), gap = shots[0].size, 64
+        sheet = Image.new("RGB", (len(shots) * (width + gap) + gap, height + 2 * gap), "#c9c8c3")
+        mask = Image.new("L", (width, height))
+        ImageDraw.Draw(mask).rounded_rectangle((0, 0, width, height), 72, fill=255)
+        for i, shot in enumerate(shots):
+            sheet.paste(shot, (gap + i * (width + gap), gap), mask)
+        return sheet
+
+    def alone(name: str, crop: int | None = None) -> Image.Image:
+        picture = Image.open(folder / f"{name}.png")
+        return picture.crop((0, 0, picture.width, min(crop or picture.height, picture.height)))
+
+    show("ask-desktop", alone("ask-desktop-light"), 1000, photo=True)
+    show(
+        "ask-phone",
+        row("ask-phone-light", "ask-swipe-phone-dark", "ask-record-phone-light", "ask-done-phone-dark"),
+        1320,
+        photo=True,
+    )
+    show("dashboard-light", alone("dashboard-desktop-light"), 1000)
+    show("dashboard-dark", alone("dashboard-desktop-dark"), 1000)
+    show(
+        "survey-respondent",
+        row("survey-chosen-phone-light", "survey-review-phone-light", "survey-chosen-phone-dark"),
+        1100,
+    )
+    show("survey-privacy", alone("survey-privacy-one-desktop-light"), 1000)
+    show("survey-results", alone("survey-results-desktop-light", 1640), 1000)
+    show("survey-table-dark", alone("survey-table-desktop-dark"), 1000)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place, chromium() as browser:
+        folder = Path(sys.argv[1] if len(sys.argv) > 1 else place)
+        folder.mkdir(exist_ok=True, parents=True)
+        take(Path(place), Camera(browser, folder))
+        publish(folder, ROOT / "docs" / "collect")
