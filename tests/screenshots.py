@@ -242,10 +242,7 @@ def publish(folder: Path, out: Path) -> None:
 
     def show(name: str, picture: Image.Image, width: int, *, photo: bool = False) -> None:
         picture = picture.convert("RGB").resize((width, round(picture.height * width / picture.width)), Image.LANCZOS)
-        few = picture.quantize(256 if photo else 128)
-        (picture.quantize(palette=few, dither=Image.Dither.FLOYDSTEINBERG) if photo else few).save(
-            out / f"{name}.png", optimize=True
-        )
+        picture.quantize(256 if photo else 128, kmeans=2 if photo else 0).save(out / f"{name}.png", optimize=True)
 
     def row(*names: str) -> Image.Image:
         """Phones side by side."""
