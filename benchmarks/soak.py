@@ -2,18 +2,28 @@
 
     python benchmarks/soak.py [--seconds 30] [--annotators 200] [--kills 20] [--out benchmarks/results]
 
-Every annotator answers about once a second, as a quick person does, over HTTP, to a server in a process of its own on
-this machine; both share its cores. Measured is the time from sending an answer to its acknowledgement, which comes when
-the answer is safe on disk. In the second part the server is killed with SIGKILL again and again and started anew, while
-the annotators resend what was not acknowledged. At the end every acknowledged answer must be in the store once.
+The server is one process, all annotators are another, and both share this machine's cores; every request goes over
+HTTP to 127.0.0.1. An annotator does what the page does: asks for the progress, keeps 8 to 16 questions at hand, fetches
+more beside its answering, and sends each answer by itself. Measured is the time from sending an answer to its
+acknowledgement, which comes when the answer is safe on disk. Three parts, for each database:
+
+load   every annotator looks at a question for 0.5 to 1.5 s, 1 s in the mean, before answering: the pace of a quick
+       person who never rests. 95% of the answers must take less than 100 ms.
+rush   16 clients answer without looking, each as soon as its last answer is acknowledged: the most answers a second.
+kills  the load again, while the server is killed with SIGKILL and started anew, 20 times; the annotators send again
+       what was not acknowledged. The times are those of the outages.
+
+After each part the store must have exactly the acknowledged answers, each once and as it was given.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
+import json
+import os
 import random
+import select
 import signal
 import socket
 import statistics
@@ -22,10 +32,10 @@ import sys
 import tempfile
 import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable
 from pathlib import Path
-
-import httpx
+from typing import Any
 
 from common import hardware, save
 from naysayer.collect.app import listen, make_app, serve
@@ -35,8 +45,14 @@ from naysayer.collect.security import Site
 from naysayer.collect.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-N_ITEMS = 5000
+N_ITEMS = 20_000
 CLASSES = tuple(f"class {k}" for k in range(10))
+LOOK = (0.5, 1.5)  # seconds, drawn uniformly, between a question and its answer
+RUSH, RUSH_SECONDS = 16, 10.0
+LOW, FULL = 8, 16  # of the page: fewer questions at hand are filled up to so many
+LIMIT_MS = 100.0  # that 95% of the answers must keep
+PATIENCE = 60.0  # seconds after which a server that does not start, or does not answer, has failed
+COLUMNS = ("answers_per_s", "ms_median", "ms_p95", "ms_p99", "ms_max", "acknowledged", "lost", "doubled", "resent")
 
 
 def run_server(url: str, port: int) -> None:
@@ -60,114 +76,196 @@ class Server:
         command = [sys.executable, __file__, "--serve", self.url, str(self.port)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
-        if self.process.stdout.readline().strip() != "ready":
+        told, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        if not told or self.process.stdout.readline().strip() != "ready":
+            self.stop(signal.SIGKILL)
             raise RuntimeError("the server did not start")
 
     def stop(self, how: int = signal.SIGINT) -> None:
         self.process.send_signal(how)
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
 
 
-class Annotator:
-    """Somebody who answers about once a second, and resends an answer until it is acknowledged."""
+class Line:
+    """A connection that stays open, and is opened again where it broke; a client library would take half a core."""
 
-    def __init__(self, client: httpx.AsyncClient, token: str, number: int) -> None:
-        self.client, self.random = client, random.Random(number)
-        self.headers = {"Authorization": f"Bearer {token}", "X-Naysayer": "1"}
-        self.acknowledged: list[str] = []
-        self.seconds: list[float] = []
+    def __init__(self, port: int, token: str) -> None:
+        self.port = port
+        self.head = f" HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\nX-Naysayer: 1\r\n"
+        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.resent = 0
 
-    async def work(self, until: float) -> None:
-        await asyncio.sleep(self.random.random())
-        while time.monotonic() < until:
-            reply = await self._insist("GET", "/api/next?n=4")
-            for question in reply["questions"]:
-                await asyncio.sleep(self.random.uniform(0.5, 1.5))
-                answer = {"id": uuid.uuid4().hex, "question": question["id"], "value": self._decide()}
-                start = time.perf_counter()
-                reply = await self._insist("POST", "/api/answers", json={"answers": [answer]})
-                self.seconds.append(time.perf_counter() - start)
-                assert reply["stored"] == [answer["id"]], reply
-                self.acknowledged.append(answer["id"])
-                if time.monotonic() > until:
-                    return
-
-    def _decide(self) -> str:
-        return self.random.choices(["yes", "no", "skip"], [1, 8, 1])[0]
-
-    async def _insist(self, method: str, path: str, **body) -> dict:
+    async def call(self, path: str, body: Any = None) -> Any:
+        """Send a request until it is answered."""
+        text = json.dumps(body).encode() if body is not None else b""
+        kind = f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n" if body is not None else ""
+        request = f"{'GET' if body is None else 'POST'} {path}{self.head}{kind}\r\n".encode() + text
+        give_up = time.monotonic() + PATIENCE
         while True:
-            with contextlib.suppress(httpx.TransportError):
-                reply = await self.client.request(method, path, headers=self.headers, **body)
-                if reply.status_code < 500:
-                    reply.raise_for_status()
-                    return reply.json()
+            try:
+                status, reply = await asyncio.wait_for(self._exchange(request), PATIENCE)
+            except (OSError, asyncio.IncompleteReadError):
+                self.close()
+            else:
+                if status == 200:
+                    return json.loads(reply)
+                if status < 500:
+                    raise RuntimeError(f"{path} must succeed; the server answered {status}: {reply.decode()}")
+            if time.monotonic() > give_up:
+                raise RuntimeError(f"{path} must be answered within {PATIENCE:g} s")
             self.resent += 1
             await asyncio.sleep(0.2)
 
+    async def _exchange(self, request: bytes) -> tuple[int, bytes]:
+        if self.streams is None:
+            self.streams = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = self.streams
+        writer.write(request)
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
+        return int(head.split(b" ", 2)[1]), await reader.readexactly(length)
 
-async def load(server: Server, tokens: list[str], seconds: float, kills: int) -> list[Annotator]:
-    """Let all annotators work, and kill the server so often meanwhile."""
-    limits = httpx.Limits(max_connections=len(tokens), max_keepalive_connections=len(tokens))
-    async with httpx.AsyncClient(
-        base_url=f"http://127.0.0.1:{server.port}", limits=limits, timeout=30, trust_env=False
-    ) as client:
-        people = [Annotator(client, token, i) for i, token in enumerate(tokens)]
-        tasks = [asyncio.create_task(one.work(time.monotonic() + seconds)) for one in people]
-        for _ in range(kills):
-            await asyncio.sleep(random.uniform(0.5, 1.5) * seconds / kills / 2)
-            server.stop(signal.SIGKILL)
-            await asyncio.to_thread(server.start)
-        await asyncio.gather(*tasks)
-    return people
+    def close(self) -> None:
+        if self.streams is not None:
+            self.streams[1].close()
+            self.streams = None
 
 
-def check(url: str, people: list[Annotator], before: int) -> dict[str, int]:
-    """Compare what was acknowledged with what the store has."""
+class Annotator:
+    """Somebody who does what the page does, `look` seconds a question."""
+
+    def __init__(self, port: int, token: str, number: int, look: tuple[float, float]) -> None:
+        self.lines = Line(port, token), Line(port, token)  # a browser, too, fetches beside its sending
+        self.random, self.look = random.Random(number), look
+        self.queue: deque[dict[str, Any]] = deque()
+        self.acknowledged: dict[str, tuple[str, str]] = {}  # answer → its question and value
+        self.seconds: list[float] = []
+
+    async def work(self, done: asyncio.Event) -> None:
+        filling = None
+        await asyncio.sleep(self.random.uniform(0, self.look[1]))
+        await self.lines[0].call("/api/progress")
+        while not done.is_set():
+            if len(self.queue) < LOW and (filling is None or filling.done()):
+                filling = asyncio.create_task(self._fill())
+            if not self.queue and filling is not None:
+                await filling
+            if not self.queue:
+                raise RuntimeError(f"there must be questions left; {N_ITEMS} items are too few")
+            question = self.queue[0]
+            await asyncio.sleep(self.random.uniform(*self.look))
+            await self._answer(question["id"])
+            self.queue.popleft()
+        if filling is not None:
+            await filling
+        for line in self.lines:
+            line.close()
+
+    async def _fill(self) -> None:
+        holding = "".join(f"&holding={question['id']}" for question in self.queue)
+        reply = await self.lines[0].call(f"/api/next?n={FULL - len(self.queue)}{holding}")
+        self.queue.extend(reply["questions"])
+
+    async def _answer(self, question: str) -> None:
+        id, value = uuid.uuid4().hex, self.random.choices(["yes", "no", "skip"], [1, 8, 1])[0]
+        body = {"answers": [{"id": id, "question": question, "value": value}]}
+        start = time.perf_counter()
+        reply = await self.lines[1].call("/api/answers", body)
+        self.seconds.append(time.perf_counter() - start)
+        if reply["stored"] != [id]:
+            raise RuntimeError(f"an answer must be stored; the server said {reply}")
+        self.acknowledged[id] = question, value
+
+
+async def load(
+    server: Server, tokens: list[str], look: tuple[float, float], seconds: float, kills: int = 0
+) -> tuple[list[Annotator], float]:
+    """Let annotators work, and kill the server so often meanwhile; give also the seconds that it took."""
+    people = [Annotator(server.port, token, i, look) for i, token in enumerate(tokens)]
+    done, start = asyncio.Event(), time.monotonic()
+    tasks = [asyncio.create_task(one.work(done)) for one in people]
+    for _ in range(kills):
+        await asyncio.sleep(random.uniform(0.5, 2.5))  # all are answering again by then
+        server.stop(signal.SIGKILL)
+        await asyncio.to_thread(server.start)
+    left = max(0.0, start + seconds - time.monotonic())
+    await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
+    done.set()
+    await asyncio.gather(*tasks)
+    return people, time.monotonic() - start
+
+
+def check(url: str, people: list[Annotator], before: set[str]) -> dict[str, int]:
+    """Compare what was acknowledged with what the store has, row by row."""
     with Store.open(url) as store:
-        stored = Counter(row["id"] for row in store.rows("answer"))
-    acknowledged = {id for one in people for id in one.acknowledged}
+        rows = list(store.rows("answer"))
+    acknowledged = {id: given for one in people for id, given in one.acknowledged.items()}
+    stored = {row["id"]: (row["question_id"], row["value"]) for row in rows if row["id"] not in before}
+    per_question = Counter(row["question_id"] for row in rows)
+    before.update(stored)
     return {
         "acknowledged": len(acknowledged),
-        "stored": sum(stored.values()) - before,
-        "lost": len(acknowledged - stored.keys()),
-        "doubled": sum(count > 1 for count in stored.values()),
-        "resent": sum(one.resent for one in people),
+        "stored": len(stored),
+        "lost": sum(stored.get(id) != given for id, given in acknowledged.items()),
+        "doubled": sum(n > 1 for n in per_question.values()) + len(stored.keys() - acknowledged.keys()),
+        "resent": sum(line.resent for one in people for line in one.lines),
     }
 
 
-def measure(url: str, arguments: argparse.Namespace, folder: Path) -> dict:
-    """The load, and then the load with kills, on one database."""
+def measure(url: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """All parts on one database."""
     texts = folder / "texts.csv"
     texts.write_text("text\n" + "".join(f"text number {i}\n" for i in range(N_ITEMS)))
     with Store.open(url, project=Project(CLASSES)) as store:
         store.register(read_items(texts))
         tokens = [store.add_annotator(f"person {i}", "annotator")[1] for i in range(arguments.annotators)]
-    found = {}
-    before = 0
-    for part, kills in (("load", 0), ("kills", arguments.kills)):
+    parts: dict[str, tuple[Any, ...]] = {
+        "load": (tokens, LOOK, arguments.seconds),
+        "rush": (tokens[:RUSH], (0.0, 0.0), min(RUSH_SECONDS, arguments.seconds)),
+        "kills": (tokens, LOOK, arguments.seconds, arguments.kills),
+    }
+    found, before = {}, set[str]()
+    for part, how in parts.items():
         server = Server(url)
-        seconds = max(arguments.seconds, 3.0 * kills)
-        people = asyncio.run(load(server, tokens, seconds, kills))
-        server.stop()
+        try:
+            people, seconds = asyncio.run(load(server, *how))
+        finally:
+            server.stop()
         counts = check(url, people, before)
-        before += counts["stored"]
         ms = sorted(1e3 * s for one in people for s in one.seconds)
         cuts = statistics.quantiles(ms, n=100)
-        found[part] = counts | {
-            "kills": kills,
-            "seconds": seconds,
-            "answers_per_s": len(ms) / seconds,
-            "ms_median": cuts[49],
-            "ms_p95": cuts[94],
-            "ms_p99": cuts[98],
-            "ms_max": ms[-1],
+        found[part] = {
+            "annotators": len(people),
+            "seconds": round(seconds, 1),
+            "kills": how[3] if len(how) > 3 else 0,
+            "answers_per_s": round(len(ms) / seconds, 1),
+            "ms_median": round(cuts[49], 1),
+            "ms_p95": round(cuts[94], 1),
+            "ms_p99": round(cuts[98], 1),
+            "ms_max": round(ms[-1], 1),
+            **counts,
         }
-        print(f"  {part}: " + ", ".join(f"{k} {v:.4g}" for k, v in found[part].items()), flush=True)
+        print(row(part, [found[part][column] for column in COLUMNS]), flush=True)
         if counts["lost"] or counts["doubled"]:
             raise SystemExit(f"answers were lost or doubled: {counts}")
     return found
+
+
+def row(name: str, values: Iterable[Any]) -> str:
+    """A line of the table."""
+    return f"{name:10}" + "".join(f"{value:>{len(column) + 2}}" for column, value in zip(COLUMNS, values))
+
+
+def fsync_ms(folder: str) -> float:
+    """How long this disk takes to make 4 KiB durable, in the median."""
+    seconds = []
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        for _ in range(200):
+            start = time.perf_counter()
+            file.write(b"\0" * 4096)
+            os.fsync(file.fileno())
+            seconds.append(time.perf_counter() - start)
+    return round(1e3 * statistics.median(seconds), 2)
 
 
 def main() -> None:
@@ -182,19 +280,21 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--out", default="benchmarks/results")
     arguments = parser.parse_args()
-    about = hardware("cpu")
-    print(
-        f"{about['device']}: {arguments.annotators} annotators, {arguments.seconds:g} s, then {arguments.kills} kills\n"
-    )
-    results = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        print("SQLite", flush=True)
-        results["sqlite"] = measure(str(folder / "answers.db"), arguments, folder)
-        print("PostgreSQL", flush=True)
-        with postgres() as server, fresh_database(server) as url:
-            results["postgresql"] = measure(url, arguments, folder)
-    save(arguments.out, "soak", about | {"annotators": arguments.annotators} | results)
+    results: dict[str, Any] = {
+        **hardware("cpu"),
+        "fsync_ms": fsync_ms(tempfile.gettempdir()),
+        "pace": f"load, kills: {LOOK[0]:g} to {LOOK[1]:g} s between a question and its answer; rush: none",
+        "limit": f"load: ms_p95 below {LIMIT_MS:g}",
+    }
+    print("\n".join(f"{key}: {value}" for key, value in results.items()))
+    with tempfile.TemporaryDirectory() as temporary, postgres() as server, fresh_database(server) as url:
+        for name, where in (("SQLite", str(Path(temporary, "answers.db"))), ("PostgreSQL", url)):
+            print(f"\n{row(name, COLUMNS)}", flush=True)
+            results[name.lower()] = measure(where, arguments, Path(temporary))
+    save(arguments.out, "soak", results)
+    for name in ("sqlite", "postgresql"):
+        if results[name]["load"]["ms_p95"] >= LIMIT_MS:
+            raise SystemExit(f"{name}: 95% of the answers must take less than {LIMIT_MS:g} ms")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import resource
@@ -78,6 +79,29 @@ def receive(pipe, until):
     except EOFError:
         pass
     return said
+
+
+def test_the_soak_sees_answers_that_are_lost_changed_or_doubled(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    soak, where = importlib.import_module("soak"), str(tmp_path / "answers.db")
+    begin(where, 4)
+    one = soak.Annotator(0, "token", 0, soak.LOOK)
+    with Store.open(where) as store:
+        ann = store.named_annotator("Ann").id
+        for i, question in enumerate(store.ask(ann, 3)):
+            store.answer(Answer(f"a{i}", question.id, ann, "no"))
+            one.acknowledged[f"a{i}"] = question.id, "no"
+    found = soak.check(where, [one], set())
+    assert (found["acknowledged"], found["stored"], found["lost"], found["doubled"]) == (3, 3, 0, 0)
+    one.acknowledged["a0"] = one.acknowledged["a0"][0], "yes"  # stored as another than was given
+    one.acknowledged["a9"] = "q", "no"  # never stored
+    assert soak.check(where, [one], set())["lost"] == 2
+    del one.acknowledged["a1"]  # stored though nobody waits for it
+    assert soak.check(where, [one], set())["doubled"] == 1
+    assert soak.check(where, [], {"a0", "a1", "a2"})["stored"] == 0
+    with Store.open(where) as store:
+        store.load("answer", [row | {"id": "again"} for row in store.rows("answer") if row["id"] == "a2"])
+    assert soak.check(where, [], {"a0", "a1", "a2", "again"})["doubled"] == 1  # two answers to one question
 
 
 def test_what_was_acknowledged_survives_kill_9(where):
