@@ -45,7 +45,7 @@ from naysayer.collect.security import Site
 from naysayer.collect.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-N_ITEMS = 20_000
+N_ITEMS = 5000
 CLASSES = tuple(f"class {k}" for k in range(10))
 LOOK = (0.5, 1.5)  # seconds, drawn uniformly, between a question and its answer
 RUSH, RUSH_SECONDS = 16, 10.0
