@@ -350,11 +350,10 @@ def test_export_and_import_from_the_command(tmp_path, monkeypatch, capsys):
         return command(monkeypatch, capsys, *arguments)
 
     with filled(tmp_path / "one.db", tmp_path) as store:
-        before = contents(store)
+        before, stand = contents(store), len(list(store.standing()))
     n = len(before["answer"])
-    assert run("export", tmp_path / "one.db", "--out", tmp_path / "out.csv") == (
-        0, f"{n} answers are in {tmp_path / 'out.csv'}\n", "",
-    )  # fmt: skip
+    said = f"{n} answers and undos are in {tmp_path / 'out.csv'}; {stand} answers stand\n"
+    assert run("export", tmp_path / "one.db", "--out", tmp_path / "out.csv") == (0, said, "")
     code, out, _ = run("import", tmp_path / "two.db", tmp_path / "out.csv", "--json")
     assert (code, json.loads(out)["answers"]) == (0, n)
     with Store.open(tmp_path / "two.db") as store:
@@ -367,4 +366,4 @@ def test_export_and_import_from_the_command(tmp_path, monkeypatch, capsys):
     assert "line 2 has 'cow'" in err
     assert not list(tmp_path.glob("three.db*"))
     code, _, err = run("import", tmp_path / "three.db", path)
-    assert "no store at" in err
+    assert "add --classes cat,dog" in err
