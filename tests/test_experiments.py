@@ -22,6 +22,7 @@ from naysayer.experiments.jobs import Job, Result, Run
 from naysayer.experiments.report import Cell, Table
 from naysayer.experiments.reproduce import EXPERIMENTS, choose, reproduce
 from naysayer.experiments.scale import TITLES, Scale, check_datasets
+from naysayer.experiments.selection import choose as choose_runs
 from naysayer.experiments.selection import selected
 from naysayer.experiments.sweeps import SWEEPS
 
@@ -321,6 +322,8 @@ def test_the_criterion_chooses_among_epochs_and_learning_rates():
     np.testing.assert_array_equal(selected(results, "own loss", method="ascent"), [0.2, 0.6])
     np.testing.assert_array_equal(selected(results, "Free, zero-one", method="ascent"), [0.4, 0.6])
     np.testing.assert_array_equal(selected(results, "oracle", method="ascent"), [0.5, 0.6])
+    np.testing.assert_array_equal(selected(results, "oracle", max_lr=1e-3, method="ascent"), [0.4, 0.6])
+    assert choose_runs(results, "own loss", method="ascent") == [(1e-2, 1, 0.2, 0.5), (1e-3, 2, 0.6, 0.6)]
     assert len(selected(results, "oracle", method="pairwise")) == 0
 
 
@@ -330,13 +333,15 @@ def test_table_3_sets_ours_beside_the_papers(tmp_path):
     accuracy = {"test_accuracy": [[0.88, 0.89, 0.60, 0.61, 0.93, 0.93]]}
     one = made_up(histories | accuracy, runs, batch_size=100)
     section = table3.section([one], tmp_path)
-    errata, first = section.items
+    errata, ours, first, as_printed, chosen = section.items
     cells = dict(zip(errata.columns, errata.rows["MNIST"], strict=True))
     assert cells["GA (Free)"] == Cell(pytest.approx(88.5), pytest.approx(0.5), (88.1, 2.5))
     assert not cells["GA (Free)"].differs
     assert cells["PC (PC)"].differs
     assert cells["Fwd (Fwd)"].paper == (93.3, 0.2)
-    assert cells["GA (oracle)"].paper is None
+    assert ours.rows["MNIST, 100"][0] == Cell(pytest.approx(88.5), pytest.approx(0.5))
+    assert as_printed.rows["MNIST, 100"][0].paper == (79.3, 3.3)
+    assert chosen.rows["MNIST, PC (PC)"][:2] == ["0.001, 0.001", "1, 1"]
     assert first.rows["MNIST"][2].paper == (88.7, 0.3)
     lost = selection_loss.section([one], tmp_path).items[1].rows
     assert set(lost) == {"MNIST, GA", "MNIST, PC", "MNIST, Fwd"}
@@ -360,7 +365,10 @@ def test_all_of_it_in_tiny(data, tmp_path):
                 assert item.path.stat().st_size > 5000
                 assert item.path.with_suffix(".svg").exists()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").iterdir()}
-    again = reproduce(["all"], tmp_path, TINY, device="cpu", show=False)
+    (tmp_path / "notes.txt").write_text("Cut short: a < b.\n\nMore.")
+    again = reproduce(["all"], tmp_path, TINY, device="cpu", markdown=tmp_path / "report.md", show=False)
+    assert "<p>Cut short: a &lt; b.</p>\n<p>More.</p>" in (tmp_path / "report.html").read_text()
+    assert "Cut short: a \\< b.\n\nMore." in (tmp_path / "report.md").read_text()
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").iterdir()} == before  # nothing is done twice
     for one, other in zip(sections, again, strict=True):
         assert [i for i in one.items if isinstance(i, Table)] == [i for i in other.items if isinstance(i, Table)]

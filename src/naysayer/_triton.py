@@ -7,8 +7,8 @@ import triton.language as tl
 
 @triton.jit
 def corrected_risk(
-    logits, labels, weights, gradient, value, scale, n_rows, beta, gamma,
-    K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, CORRECTION: tl.constexpr,
+    logits, labels, weights, inverse, gradient, value, scale, n_rows, beta, gamma,
+    K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, CORRECTION: tl.constexpr, MATRIX: tl.constexpr,
 ):  # fmt: skip
     """One program a run: r_k = sum_i w_i W_ik l(k, g_i), its correction c, and d(c.r)/dg = p sum(A) - A, A = w W c."""
     run = tl.program_id(0).to(tl.int64)
@@ -22,10 +22,13 @@ def corrected_risk(
     e = tl.exp(g - top[:, None])
     total = tl.sum(e, 1)
     loss = tl.where(inside, tl.log(total)[:, None] + top[:, None] - g, 0.0)
-    label = tl.load(labels + run * n_rows + i, i < n_rows, other=-1)
+    label = tl.load(labels + run * n_rows + i, i < n_rows, other=0)
     w = tl.load(weights + run * n_rows + i, i < n_rows, other=0.0)
-    rows = w[:, None] * tl.where(label[:, None] == k[None, :], 2.0 - K, 1.0)
-    rows = tl.where(inside, rows, 0.0)
+    if MATRIX:
+        rows = tl.load(inverse + label[:, None] * K + k[None, :], inside, other=0.0)
+    else:
+        rows = tl.where(label[:, None] == k[None, :], 2.0 - K, 1.0)
+    rows = tl.where(inside, w[:, None] * rows, 0.0)
     risks = tl.sum(rows * loss, 0)
     c = tl.full((COLUMNS,), 1.0, tl.float32)
     step = 1.0
@@ -45,8 +48,8 @@ def corrected_risk(
 
 @triton.jit
 def mean_loss(
-    logits, labels, gradient, value, scale, n_rows,
-    K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, KIND: tl.constexpr,
+    logits, labels, log_transition, gradient, value, scale, n_rows,
+    K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, KIND: tl.constexpr, MATRIX: tl.constexpr,
 ):  # fmt: skip
     """One program a run: the mean of Forward's loss, or of PC's with the ramp, and its gradient."""
     run = tl.program_id(0).to(tl.int64)
@@ -62,11 +65,14 @@ def mean_loss(
         top = tl.max(g, 1)
         e = tl.exp(g - top[:, None])
         total = tl.sum(e, 1)
-        rest = tl.where(own, -float("inf"), g)
+        if MATRIX:
+            rest = g + tl.load(log_transition + label[:, None] * K + k[None, :], inside, other=0.0)
+        else:
+            rest = tl.where(own, -float("inf"), g - tl.log(float(K - 1)))
         rest_top = tl.max(rest, 1)
         rest_e = tl.exp(rest - rest_top[:, None])
         rest_total = tl.sum(rest_e, 1)
-        loss = tl.log(float(K - 1)) + tl.log(total) + top - tl.log(rest_total) - rest_top
+        loss = tl.log(total) + top - tl.log(rest_total) - rest_top
         d = e / total[:, None] - rest_e / rest_total[:, None]
     else:
         z = g - tl.sum(tl.where(own, g, 0.0), 1)[:, None]

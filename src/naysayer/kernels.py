@@ -42,32 +42,35 @@ def can_fuse(logits: Tensor, y_bar: Tensor) -> bool:
 
 
 def corrected_risk(
-    logits: Tensor, y_bar: Tensor, weights: Tensor, correction: str, beta: float, gamma: float
+    logits: Tensor, y_bar: Tensor, weights: Tensor, inverse: Tensor | None, correction: str, beta: float, gamma: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, step scale and gradient of a corrected cross-entropy risk of uniform labels.
+    """Value, step scale and gradient of a corrected cross-entropy risk; `inverse` is Q⁻¹, None for uniform labels.
 
-    (..., B, K), (..., B), (..., B) → (...,), (...,), (..., B, K)
+    (..., B, K), (..., B), (..., B), (K, K) → (...,), (...,), (..., B, K)
     """
     value, scale, gradient, arguments = _outputs(logits, y_bar)
     weights = weights.expand(logits.shape[:-1]).contiguous()
     logits, labels, *sizes = arguments
     _triton().corrected_risk[(max(1, value.numel()),)](
-        logits, labels, weights, gradient, value, scale, sizes[0], beta, gamma, *sizes[1:], CORRECTIONS[correction],
-        num_warps=_warps(logits),
+        logits, labels, weights, logits if inverse is None else inverse, gradient, value, scale, sizes[0], beta, gamma,
+        *sizes[1:], CORRECTIONS[correction], inverse is not None, num_warps=_warps(logits),
     )  # fmt: skip
     return value, scale, gradient
 
 
-def mean_loss(logits: Tensor, y_bar: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, step scale (1) and gradient of the mean loss of uniform labels, "forward" or "ramp" for PC's.
+def mean_loss(
+    logits: Tensor, y_bar: Tensor, kind: str, log_transition: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, step scale (1) and gradient of the mean of Forward's loss, "forward", or of PC's, "ramp".
 
-    (..., B, K), (..., B) → (...,), (...,), (..., B, K)
+    Only Forward takes log Qᵀ, (K, K); None is for uniform labels. (..., B, K), (..., B) → (...,), (...,), (..., B, K)
     """
     value, scale, gradient, arguments = _outputs(logits, y_bar)
     logits, labels, *sizes = arguments
     _triton().mean_loss[(max(1, value.numel()),)](
-        logits, labels, gradient, value, scale, *sizes, MEAN_LOSSES[kind], num_warps=_warps(logits)
-    )
+        logits, labels, logits if log_transition is None else log_transition, gradient, value, scale, *sizes,
+        MEAN_LOSSES[kind], log_transition is not None, num_warps=_warps(logits),
+    )  # fmt: skip
     return value, scale, gradient
 
 

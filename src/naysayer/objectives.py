@@ -178,11 +178,11 @@ class Unbiased(Objective):
     def _fused(
         self, logits: Tensor, y_bar: Tensor, prior: Tensor, weights: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor] | None:
-        if self.loss is not cross_entropy or self.inverse is not None or not kernels.can_fuse(logits, y_bar):
+        if self.loss is not cross_entropy or not kernels.can_fuse(logits, y_bar):
             return None
         if weights is None:
             weights = risk.example_weights(y_bar, prior)
-        return kernels.corrected_risk(logits, y_bar, weights, *self.correction())
+        return kernels.corrected_risk(logits, y_bar, weights, self.inverse, *self.correction())
 
     def _rows(self, y_bar: Tensor, prior: Tensor, alpha: Tensor | float, weights: Tensor | None) -> Tensor:
         """The batch's weights w_i W_ik, (..., B, K)."""
@@ -297,9 +297,9 @@ class Forward(Objective):
     def _fused(
         self, logits: Tensor, y_bar: Tensor, prior: Tensor, weights: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor] | None:
-        if self.log_transition is not None or not kernels.can_fuse(logits, y_bar):
+        if not kernels.can_fuse(logits, y_bar):
             return None
-        return kernels.mean_loss(logits, y_bar, "forward")
+        return kernels.mean_loss(logits, y_bar, "forward", self.log_transition)
 
     def _set_losses(self, log_p: Tensor, ruled_out: Tensor) -> Tensor:
         """Losses of a ruled-out matrix, (..., B); rows that say nothing get a finite value and no weight later."""

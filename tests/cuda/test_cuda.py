@@ -19,12 +19,17 @@ METHODS = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", [(1, 256, 10), (5, 100, 10), (3, 64, 200), (2, 37, 3)])
-def test_fused_risk_equals_plain(method, shape):
+@pytest.mark.parametrize("uniform", [True, False])
+def test_fused_risk_equals_plain(method, shape, uniform):
     torch.manual_seed(0)
     logits = 3 * torch.randn(shape)
     y = torch.randint(0, shape[-1], shape[:-1])
     prior = torch.full((shape[0], shape[-1]), 1 / shape[-1])
     objective = METHODS[method](shape[-1])
+    if not uniform:
+        q = torch.rand(shape[-1], shape[-1]).numpy() + 3 * np.eye(shape[-1])[::-1]
+        q *= np.random.default_rng(0).random(q.shape) < 0.9  # some labels are impossible
+        objective = type(objective)(shape[-1], transition=q / q.sum(axis=1, keepdims=True))
     out = []
     for device in ("cpu", "cuda"):
         g = logits.detach().clone().to(device).requires_grad_()

@@ -134,7 +134,9 @@ class Section:
     items: list[Table | Figure]
 
 
-def write_html(path: str | os.PathLike[str], title: str, sections: list[Section], about: dict[str, Any]) -> None:
+def write_html(
+    path: str | os.PathLike[str], title: str, sections: list[Section], about: dict[str, Any], notes: str = ""
+) -> None:
     """Write the report as one HTML file that needs no other: the figures' SVGs are inside.
 
     Parameters
@@ -143,6 +145,7 @@ def write_html(path: str | os.PathLike[str], title: str, sections: list[Section]
     title : its heading.
     sections : in their order.
     about : settings, versions, seeds: what it takes to make the report again; values may be dicts and lists.
+    notes : what its author has to say of it, before all else.
     """
     contents = "".join(
         f'<li><a href="#{escape(quote(section.name))}">{escape(section.title)}</a></li>' for section in sections
@@ -170,6 +173,7 @@ def write_html(path: str | os.PathLike[str], title: str, sections: list[Section]
 <body>
 <h1>{escape(title)}</h1>
 {_html_paragraphs(_summary(sections))}
+{_html_paragraphs(notes)}
 <nav aria-label="Contents"><ul>{contents}<li><a href="#about-this-report">{ABOUT}</a></li></ul></nav>
 {body}
 <section id="about-this-report">
@@ -183,14 +187,16 @@ def write_html(path: str | os.PathLike[str], title: str, sections: list[Section]
     )
 
 
-def write_markdown(path: str | os.PathLike[str], title: str, sections: list[Section], about: dict[str, Any]) -> None:
+def write_markdown(
+    path: str | os.PathLike[str], title: str, sections: list[Section], about: dict[str, Any], notes: str = ""
+) -> None:
     """Write the report as Markdown that links to the figures where they are.
 
     Parameters
     ----------
-    path, title, sections, about : as for :func:`write_html`.
+    path, title, sections, about, notes : as for :func:`write_html`.
     """
-    parts = [f"# {_markdown(title)}", _markdown(_summary(sections))]
+    parts = [f"# {_markdown(title)}", _markdown(_summary(sections)), _markdown(notes.strip())]
     parts.append("\n".join(f"- [{_markdown(section.title)}](#{quote(section.name)})" for section in sections))
     for section in sections:
         parts += [f'<a id="{escape(section.name)}"></a>', f"## {_markdown(section.title)}", _markdown(section.text)]

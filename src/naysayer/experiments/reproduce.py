@@ -60,6 +60,8 @@ def reproduce(
 ) -> list[Section]:
     """Run experiments and write ``report.html``, figures, tables and every curve under `out`.
 
+    What stands in ``notes.txt`` there is put at the head of the report.
+
     Parameters
     ----------
     names : of :data:`EXPERIMENTS`, or "all".
@@ -119,9 +121,10 @@ def _write(sections: list[Section], folder: Path, markdown: str | Path | None, a
         tables = [item for item in section.items if isinstance(item, Table)]
         for i, table in enumerate(tables):
             write_csv(folder / f"{section.name}{f'-{i + 1}' if len(tables) > 1 else ''}.csv", table)
-    write_html(folder / "report.html", title, sections, about)
+    notes = (folder / "notes.txt").read_text(encoding="utf8") if (folder / "notes.txt").is_file() else ""
+    write_html(folder / "report.html", title, sections, about, notes)
     if markdown is not None:
-        write_markdown(markdown, title, sections, about)
+        write_markdown(markdown, title, sections, about, notes)
 
 
 def _about(results: Any, chosen: list[str], scale: Scale) -> dict[str, Any]:
