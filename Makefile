@@ -13,7 +13,7 @@ test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # On a machine with an NVIDIA GPU: what the fused kernels and captured steps compute, against their plain twins.
 test-cuda:
