@@ -630,7 +630,7 @@ def test_stores_of_other_kinds_and_later_releases_are_refused(tmp_path, monkeypa
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE users (x)")
     before = other.read_bytes()
-    with raises("must be a survey's store or empty; it has a table 'users' of something else; choose another where"):
+    with raises("must be a survey's store or empty; it has a table 'users' of something else; choose another place"):
         SurveyStore(other, ASKED)
     assert other.read_bytes() == before
     with raises("no store of answers at", FileNotFoundError):
