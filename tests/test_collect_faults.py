@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import multiprocessing
 import os
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,9 +83,15 @@ def receive(pipe, until):
     return said
 
 
-def test_the_soak_sees_answers_that_are_lost_changed_or_doubled(tmp_path, monkeypatch):
+@pytest.fixture
+def soak(monkeypatch):
+    """The benchmark's module: its simulated annotators, its servers, its comparison."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
-    soak, where = importlib.import_module("soak"), str(tmp_path / "answers.db")
+    return importlib.import_module("soak")
+
+
+def test_the_soak_sees_answers_that_are_lost_changed_or_doubled(soak, tmp_path):
+    where = str(tmp_path / "answers.db")
     begin(where, 4)
     one = soak.Annotator(0, "token", 0, soak.LOOK)
     with Store.open(where) as store:
@@ -277,3 +285,34 @@ def test_a_server_that_was_restarted_is_found_again(postgres_server, postgres_ur
         postgres_server.start()
         assert store.answer(given) is True
         assert [standing.id for standing in store.standing()] == ["a"]
+
+
+def test_two_servers_on_one_postgresql(soak, postgres_url):
+    """Two processes, eight people on each, over HTTP: each answer is stored once, and no question asked of two."""
+    with Store.open(postgres_url, project=replace(PROJECT, repeat_share=0.0)) as store:
+        store.register(text_item(f"text {i}", str(i)) for i in range(3000))
+        tokens = [store.add_annotator(f"person {i}")[1] for i in range(16)]
+
+    async def work(ports):
+        people = [soak.Annotator(ports[i % 2], token, i, (0.0, 0.05)) for i, token in enumerate(tokens)]
+        done = asyncio.Event()
+        tasks = [asyncio.create_task(each.work(done)) for each in people]
+        await asyncio.wait(tasks, timeout=4.0, return_when=asyncio.FIRST_EXCEPTION)
+        done.set()
+        await asyncio.gather(*tasks)
+        return people
+
+    servers = [soak.Server(postgres_url)]
+    try:
+        servers.append(soak.Server(postgres_url))
+        people = asyncio.run(work([server.port for server in servers]))
+    finally:
+        for server in servers:
+            server.stop()
+    assert all(len(each.acknowledged) > 10 for each in people)
+    found = soak.check(postgres_url, people, set())
+    assert (found["lost"], found["doubled"], found["resent"]) == (0, 0, 0)
+    assert found["stored"] == found["acknowledged"]
+    with Store.open(postgres_url) as store:
+        asked = [(standing.item_id, standing.class_index) for standing in store.standing()]
+    assert len(asked) == len(set(asked))

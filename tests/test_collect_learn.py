@@ -10,16 +10,20 @@ import re
 import sys
 import threading
 import time
+from functools import partial
 
+import httpx
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from browser import served
 from helpers import raises
 from naysayer import cli
 from naysayer.collect import learn
+from naysayer.collect.app import make_app
 from naysayer.collect.features import (
     Convolution,
     Images,
@@ -30,6 +34,7 @@ from naysayer.collect.features import (
 )
 from naysayer.collect.items import image_item, read_items, record_item, text_item
 from naysayer.collect.learn import Likelihood, Trainer, features, train
+from naysayer.collect.security import HEADER
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.objectives import Forward
 
@@ -46,6 +51,21 @@ def answer_all(store, truth, n, error=0.0, seed=0, skip=0.0):
             waiting.append(store.submit(Answer(f"answer-{question.id}", question.id, who, value)))
         assert all(future.result() for future in waiting)
         n -= len(asked)
+
+
+def answer_all_over_http(store, truth, n, error, seed=0):
+    """Answer n questions as `answer_all` does, with the browser's requests to a real server."""
+    rng = np.random.default_rng([seed, 1])
+    with served(partial(make_app, store)) as site, httpx.Client(base_url=site.origin, headers={HEADER: "1"}) as http:
+        while n > 0 and (asked := http.get("/api/next", params={"n": min(n, 20)}).json()["questions"]):
+            answers = []
+            for question in asked:
+                item, about = question["item"]["src"].removeprefix("/media/"), int(question["class"])
+                right = (about == truth[item]) != (rng.random() < error)
+                answers.append({"id": question["id"], "question": question["id"], "value": "yes" if right else "no"})
+            reply = http.post("/api/answers", json={"answers": answers})
+            assert reply.json() == {"stored": [each["id"] for each in answers], "refused": []}
+            n -= len(asked)
 
 
 def recorded(path, n=200, n_classes=3, seed=0):
@@ -80,7 +100,7 @@ def digits(tmp_path_factory):
     items = list(read_items(folder / "known"))
     store.register(items)
     truth = {item.id: int(y[int(item.name[:4])]) for item in items}
-    answer_all(store, truth, 3000, error=0.02)
+    answer_all_over_http(store, truth, 3000, error=0.02)
     new = list(read_items(folder / "new"))
     yield store, folder, new, np.array([y[int(item.name[:4])] for item in new])
     store.close()
