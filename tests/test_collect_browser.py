@@ -362,6 +362,25 @@ def test_pictures_come_before_they_are_needed(browser, tmp_path):
             (tmp_path / "0.png").unlink()
 
 
+def test_undo_after_a_reload_brings_the_picture_back(browser, tmp_path):
+    for i in range(3):
+        Image.new("RGB", (200, 150), (80 * i, 100, 100)).save(tmp_path / f"{i}.png")
+    with Store.open(tmp_path / "pictures.db", project=Project(CLASSES)) as store:
+        store.register(image_item(tmp_path / f"{i}.png", f"{i}.png") for i in range(3))
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+            shown = tab.page.locator(".card:not(.leaving) img")
+            tab.ready()
+            before = shown.get_attribute("src")
+            tab.page.keyboard.press("n")
+            tab.sent()
+            tab.page.reload()
+            tab.ready()
+            tab.page.keyboard.press("u")
+            tab.page.wait_for_selector(".returning")
+            assert shown.get_attribute("src") == before
+            assert tab.page.evaluate("document.querySelector('.returning img').decode().then(() => true)")
+
+
 def test_a_picture_that_is_gone_is_said_to_be(browser, tmp_path):
     Image.new("RGB", (200, 150)).save(tmp_path / "gone.png")
     with Store.open(tmp_path / "pictures.db", project=Project(CLASSES)) as store:
@@ -392,6 +411,57 @@ def test_for_those_who_do_not_see_or_do_not_want_motion(browser, store):
         tab.sent()
         assert Counter(one.value for one in store.standing()) == {"yes": 1}
         assert page.locator(".leaving").count() == 0
+
+
+@pytest.mark.parametrize("size", [(320, 256), (427, 267), (640, 360), (320, 568)])  # a desktop enlarged; a small phone
+@pytest.mark.parametrize("name", ["cat", "w" * 200])
+def test_enlarged_and_with_long_names_every_button_can_be_reached(browser, tmp_path, size, name):
+    with Store.open(tmp_path / "long.db", project=Project((name, name[:-1] + "x"))) as store:
+        store.register(text_item(f"Animal {i}.", f"row {i}") for i in range(2))
+        options = {"viewport": dict(zip(("width", "height"), size, strict=True))}
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, **options) as tab:
+            tab.ready()
+            page = tab.page
+            words = page.locator("#question").evaluate("(h) => [h.scrollHeight, h.clientHeight]")
+            assert words[0] <= words[1] + 4  # the question lies over no button
+            page.mouse.move(size[0] - 30, size[1] - 30)
+            page.mouse.wheel(0, 3000)
+            page.wait_for_timeout(250)
+            box = page.locator("#undo").bounding_box()
+            assert 0 <= box["y"] <= size[1] - box["height"]
+            for part in ("no", "skip", "yes"):
+                box = page.locator(f"#{part}").bounding_box()
+                assert 0 <= box["x"] <= size[0] - box["width"]
+                inside = page.locator(f"#{part}").evaluate("(b) => b.scrollWidth <= b.clientWidth")
+                assert inside, f"the words of {part} do not fit it"
+
+
+def test_writing_from_right_to_left_and_wide_records(browser, tmp_path):
+    with Store.open(tmp_path / "rtl.db", project=Project(("\u0642\u0637\u0629", "dog"), answers_per_item=1)) as store:
+        store.register(
+            [
+                text_item("\u0647\u0630\u0627 \u0646\u0635.", "1"),
+                record_item({"a long name " * 30: "y " * 99, "b": 1}, "2"),
+            ]
+        )
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, **PHONE) as tab:
+            for _ in range(2):
+                tab.ready()
+                text = tab.page.locator(".card:not(.leaving) .card-text p")
+                if text.count():
+                    assert text.evaluate("(p) => getComputedStyle(p).direction") == "rtl"
+                    assert tab.page.locator("#stage").get_attribute("aria-live") == "polite"
+                else:
+                    assert tab.page.locator(".card:not(.leaving) dd").first.bounding_box()["width"] > 120
+                tab.page.keyboard.press("n")
+
+
+def test_without_motion_nothing_flickers(browser, store):
+    options = {"reduced_motion": "reduce"}
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, **options) as tab:
+        tab.ready()
+        tab.page.evaluate("document.getElementById('stage').classList.add('skeleton')")
+        assert tab.page.locator("#stage").evaluate("(e) => getComputedStyle(e).animationIterationCount") == "1"
 
 
 def test_one_clear_target_for_every_thumb(browser, store):

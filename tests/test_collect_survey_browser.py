@@ -379,6 +379,23 @@ def test_the_survey_can_be_answered_by_keyboard(visit, store):
     assert store.count() == 1
 
 
+def test_long_words_and_writing_from_right_to_left_fit_a_phone(browser, tmp_path):
+    arabic, long = "\u0645\u0627 \u0647\u0648\u061f", "w" * 100
+    question = Question("q", arabic, tuple(Option(f"o{k}", f"{k}{long[1:]}") for k in range(12)), "complementary")
+    survey = Survey(long, long, (question,))
+    store = SurveyStore(tmp_path / "long.db", survey)
+    with served(lambda site: make_app(survey, store, site)) as site:
+        one = Visit(browser, f"{site.origin}/s/{store.key}", **PHONE)
+        one.choose(question, 5)
+        assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert one.page.locator("h2").evaluate("(h) => getComputedStyle(h).direction") == "rtl"
+        one.review()
+        assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        one.send()
+        one.close()
+    store.close()
+
+
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
 def test_pages_fit_the_screen_and_the_owner_sees_results(browser, visit, store, address, size):
     rng = np.random.default_rng(0)

@@ -9,6 +9,8 @@ const LOW = 8; // fewer questions at hand than this: fetch more
 const FULL = 16;
 const DOUBLE = 150; // ms after a card came in which a tap can only be the second half of a double tap
 const UNDOABLE = 50;
+const LONG = 60; // characters of a question that is set smaller
+const LOADED = ["picture", "failed"]; // what an item has of this page alone, and gets again after a reload
 const KEYS = { ArrowLeft: "no", n: "no", N: "no", ArrowRight: "yes", y: "yes", Y: "yes", " ": "skip" };
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((found) => [found.id, found]));
@@ -37,12 +39,14 @@ function place(made, how) {
 
 function show(question, how = "entering") {
   current = question;
+  page.stage.ariaLive = question.item.kind === "image" ? "off" : "polite"; // a text is read out before its question
   place(makeCard(question.item), how);
   settle(card);
   swipeable(card, (value) => answer(value));
   const name = document.createElement("strong");
-  name.textContent = question.class;
+  Object.assign(name, { textContent: question.class, dir: "auto" });
   page.question.replaceChildren(question.before, name, question.after);
+  page.question.classList.toggle("long", page.question.textContent.length > LONG);
   shownAt = performance.now();
   enter("asking");
 }
@@ -107,7 +111,7 @@ function undo() {
 function remember(said) {
   past = said;
   try {
-    sessionStorage.setItem(PAST, JSON.stringify(past));
+    sessionStorage.setItem(PAST, JSON.stringify(past, (key, value) => (LOADED.includes(key) ? undefined : value)));
   } catch { /* no storage: it is remembered until the next reload */ }
 }
 

@@ -5,7 +5,7 @@ const TINY = 96; // pixels: smaller pictures are shown enlarged, with their pixe
 function element(name, className, text) {
   const made = document.createElement(name);
   if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) Object.assign(made, { textContent: text, dir: "auto" }); // Arabic runs from the right
   return made;
 }
 

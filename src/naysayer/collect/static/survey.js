@@ -100,7 +100,7 @@ function review(sending) {
     const answer = sending.answers[question.id];
     const row = list.appendChild(document.createElement("li"));
     const title = row.appendChild(document.createElement("span"));
-    title.className = "asked";
+    Object.assign(title, { className: "asked", dir: "auto" });
     title.textContent = card(question).querySelector("h2").textContent;
     const value = row.appendChild(document.createElement("span"));
     value.className = answer ? `value ${question.says}` : "value none";
