@@ -184,6 +184,15 @@ def test_the_script_gets_the_matrix_that_the_estimates_use(client, store):
         np.testing.assert_allclose(drawn, question.transition, atol=1e-15)
 
 
+def test_the_privacy_page_promises_no_order_where_the_database_keeps_one(client, store):
+    promise = "the time of day, the order in which people answered."
+    assert promise in client.get(f"/s/{store.key}/privacy").text
+    store.unordered = False  # as on PostgreSQL, where rows lie as they came
+    text = client.get(f"/s/{store.key}/privacy").text
+    assert promise not in text
+    assert "in which order they came" in text
+
+
 def test_the_privacy_page_says_what_holds_with_its_numbers(client, store):
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", client.get(f"/s/{store.key}/privacy").text))
     assert "This is not differential privacy" in text

@@ -131,7 +131,7 @@ def make_app(survey: Survey, store: SurveyStore, site: Site) -> Guard:
 
     @app.get("/s/{key}/privacy", include_in_schema=False, dependencies=[Depends(respondent)])
     def privacy() -> Response:
-        return page("survey_privacy.html", survey=survey, link=link, **numbers)
+        return page("survey_privacy.html", survey=survey, link=link, unordered=store.unordered, **numbers)
 
     @app.post("/s/{key}/answers", response_model=Stored, dependencies=[Depends(respondent)], tags=["respondents"])
     def answer(body: Submission) -> dict[str, bool]:

@@ -1,7 +1,9 @@
 """Where a survey's answers are kept: what the pages sent, and nothing about who sent it.
 
 A row of ``submission`` holds an id that the page made up, the day, and the stored options. There is no address, no
-browser, no time of day, and no order: SQLite keeps the table sorted by the random id. Rows are added, never changed.
+browser, no time of day, and no order: SQLite keeps the table sorted by the random id. (PostgreSQL lays rows down as
+they come, and the privacy page then says so; SQLite's write-ahead log holds the latest in order until the server ends.)
+Rows are added, never changed.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ class SurveyStore:
     def __init__(self, where: str | os.PathLike[str], survey: Survey, *, create: bool = True) -> None:
         self._database = Database(where)
         self.name = self._database.name
+        self.unordered = self._database.path is not None  # PostgreSQL lays rows down as they come
         if not create and self._database.path is not None and not self._database.path.exists():
             raise FileNotFoundError(f"no store of answers at {self._database.name}; serve the survey first")
         try:
