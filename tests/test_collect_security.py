@@ -133,6 +133,11 @@ def test_a_broken_cookie_is_none(cookie):
     assert token_of({"cookie": cookie}, "naysayer") is None
 
 
+@pytest.mark.parametrize("other", ['prefs={"a": 1}', "list[]=1", "words=a b\xe9", "flag", "=", "naysayer=old"])
+def test_the_cookies_of_others_on_this_host_do_not_hide_ours(other):
+    assert token_of({"cookie": f"{other}; naysayer=token; {other.replace('naysayer', 'x')}"}, "naysayer") == "token"
+
+
 # ---- where it comes from --------------------------------------------------------------------------------------------
 
 
@@ -165,6 +170,7 @@ def test_a_public_name_is_the_only_one():
         {"origin": "https://evil.example"},
         {"origin": "null"},
         {"origin": "http://127.0.0.1:9"},
+        {"origin": "http://["},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},

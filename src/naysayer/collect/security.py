@@ -18,7 +18,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
@@ -245,7 +244,7 @@ def check_origin(method: str, headers: dict[str, str], site: Site) -> None:
         return
     origin = headers.get("origin")
     if origin is not None:
-        ours = urlsplit(origin).netloc.lower() == headers["host"].lower()
+        ours = origin.lower().partition("://")[2] == headers["host"].lower()
         if not ours or (site.public is not None and origin.lower() != site.origin.lower()):
             raise Refused(403, "requests from other sites are not answered")
     if headers.get(HEADER) != "1":
@@ -286,11 +285,11 @@ def token_of(headers: dict[str, str], cookie: str) -> str | None:
     kind, _, value = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and value.strip():
         return value.strip()
-    try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(cookie)
-    except CookieError:
-        return None
-    return morsel.value if morsel is not None and morsel.value else None
+    found = None
+    for part in headers.get("cookie", "").split(";"):  # others on this host may set cookies that no parser takes
+        name, _, value = part.strip().partition("=")
+        found = value.strip('"') if name == cookie else found
+    return found or None
 
 
 async def refuse(send: Send, refused: Refused) -> None:
