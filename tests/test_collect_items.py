@@ -16,7 +16,7 @@ from PIL import Image
 
 from helpers import raises
 from naysayer.collect import items
-from naysayer.collect.items import IMAGE_ENDINGS, image_item, read_items, record_item, text_item
+from naysayer.collect.items import IMAGE_ENDINGS, image_item, is_name, read_items, record_item, text_item
 
 
 def picture(path, seed=0, size=(16, 12), **options):
@@ -122,6 +122,39 @@ def test_a_name_that_is_no_text_is_told_and_left_out(tmp_path):
     assert [item.name for item in found] == ["good.png"]
     assert "left out: the name 'caf\\udce9.png' must be printable UTF-8; rename it" in lines
     assert "left out: the name 'line\\nbreak.png' must be printable UTF-8; rename it" in lines
+
+
+def test_names_that_people_and_their_machines_give_are_taken(tmp_path):
+    names = [
+        "Screenshot at 9.41.00\u202fAM.png",
+        "a\xa0b.png",
+        "\u0645\u06cc\u200c\u062e.png",
+        "\U0001f468\u200d\U0001f469.png",
+    ]
+    for seed, name in enumerate(names):
+        picture(tmp_path / name, seed)
+    found, lines = told(tmp_path)
+    assert {item.name for item in found} == set(names)
+    assert lines == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "\u200d", "two\nlines", "\u2028", "\udc80", "\u202egnp.cat", "a\u2066b", "\x7f"]
+)
+def test_a_name_is_seen_and_stays_on_its_line(name):
+    assert not is_name(name)
+
+
+def test_what_would_never_end_is_not_read(tmp_path):
+    picture(tmp_path / "good.png")
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "zeros.png").symlink_to("/dev/zero")
+    found, lines = told(tmp_path)
+    assert [item.name for item in found] == ["good.png"]
+    assert [line.rpartition("/")[2] for line in lines] == [
+        "pipe.png must be a file; it is something else",
+        "zeros.png must be a file; it is something else",
+    ]
 
 
 def test_what_is_left_out_is_told_on_standard_error(tmp_path, capsys):

@@ -7,7 +7,9 @@ import io
 import json
 import math
 import os
+import stat
 import sys
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +22,8 @@ IMAGE_ENDINGS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".gif": "GIF", 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 _MOST_BYTES = 100 * 2**20  # of an image file
 _MOST_PIXELS = 100_000_000  # a small file can claim more pixels than there is memory for
+
+_TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # they turn what comes after them around
 
 Kind = Literal["image", "text", "record"]
 
@@ -69,11 +73,32 @@ def image_item(path: str | os.PathLike[str], name: str) -> Item:
     path = Path(path)
     if path.suffix.lower() not in IMAGE_ENDINGS:
         raise ValueError(f"an image's name must end in {', '.join(IMAGE_ENDINGS)}; got {path}")
-    if path.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"{path} must be at most {_MOST_BYTES >> 20} MiB; it has {path.stat().st_size >> 20}")
-    content = path.read_bytes()
+    content = read_image(path)
     _check_image(content, path)
     return Item(_hash(content), "image", name, path=os.path.abspath(path))
+
+
+def read_image(path: str | os.PathLike[str]) -> bytes:
+    """Read an image file; one that is too large, or a pipe or device that would never end, is refused unread."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path} must be a file; it is something else")
+    if status.st_size > _MOST_BYTES:
+        raise ValueError(f"{path} must be at most {_MOST_BYTES >> 20} MiB; it has {status.st_size >> 20}")
+    return Path(path).read_bytes()
+
+
+def is_name(text: str) -> bool:
+    """Whether a text may name something: it can be seen, is UTF-8, keeps to its line, and turns no writing around it.
+
+    Examples
+    --------
+    >>> is_name("Screenshot at 9.41\\u202fAM.png"), is_name("two\\nlines"), is_name("\\u202egnp.exe")
+    (True, False, False)
+    """
+    kinds = {unicodedata.category(sign) for sign in text}
+    turns = any(unicodedata.bidirectional(sign) in _TURNS for sign in text)
+    return bool(kinds - {"Zs", "Cf"}) and not kinds & {"Cc", "Cs", "Zl", "Zp"} and not turns
 
 
 def _hash(content: bytes) -> str:
@@ -142,7 +167,7 @@ def _images(folder: Path, report: Callable[[str], None]) -> Iterator[Item]:
     for path in _files(folder):
         name = path.relative_to(folder).as_posix()
         try:
-            if not name.isprintable():
+            if not is_name(name):
                 raise ValueError(f"the name {name!r} must be printable UTF-8; rename it")
             yield image_item(path, name)
         except (OSError, ValueError) as error:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from naysayer.collect.items import Item
+from naysayer.collect.items import Item, is_name
 
 Value = Literal["yes", "no", "skip"]
 Role = Literal["owner", "annotator"]
@@ -42,7 +42,7 @@ class Project:
         if len(self.classes) < 2:
             raise ValueError(f"a project must have at least 2 classes; got {len(self.classes)}: {list(self.classes)}")
         for name in self.classes:
-            if not name.strip() or len(name) > 200 or not name.isprintable():
+            if not is_name(name) or len(name) > 200:
                 raise ValueError(f"a class must have a name of 1 to 200 printable characters; got {name[:50]!r}")
             if self.classes.count(name) > 1:
                 raise ValueError(f"a project must name each class once; got {name!r} twice; rename one")

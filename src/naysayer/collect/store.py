@@ -25,7 +25,7 @@ from sqlalchemy.exc import IntegrityError
 from naysayer.collect import schema
 from naysayer.collect.database import Database, StoreError
 from naysayer.collect.drawing import hand_out, to_item, undecided
-from naysayer.collect.items import Item
+from naysayer.collect.items import Item, is_name
 from naysayer.collect.records import (
     Annotator,
     Answer,
@@ -455,7 +455,7 @@ def _annotator(row: RowMapping) -> Annotator:
 
 def _new_annotator(name: str, role: Role) -> Annotator:
     """Make an annotator who is not stored yet."""
-    if not name.strip() or len(name) > 200 or not name.isprintable():
+    if not is_name(name) or len(name) > 200:
         raise ValueError(f"an annotator's name must be 1 to 200 characters that can be printed; got {name[:50]!r}")
     if role not in ("owner", "annotator"):
         raise ValueError(f"an annotator's role must be 'owner' or 'annotator'; got {role!r}")
