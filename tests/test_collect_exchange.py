@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from PIL import Image
 from helpers import raises
 from naysayer import cli
 from naysayer.collect.answers import examine, labels, read_answers
+from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import Imported, export, import_answers, read_project
-from naysayer.collect.items import image_item, record_item, text_item
+from naysayer.collect.items import image_item, read_items, record_item, text_item
 from naysayer.collect.store import Answer, Project, Store
 
 TEXTS = ["A fine film.", "=SUM(A1)", 'Zwölf\nZeilen, “Anführung”, "quotes"', "-1", "it's", "'tis", "@here", "+49"]
@@ -102,6 +104,38 @@ def test_no_cell_is_a_formula(tmp_path):
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
     assert {row["class"] for row in rows if row["table"] == "answer"} <= {"cat", "'=dog", "not emu"}
     assert "'=evil0.png" in {row["name"] for row in rows}
+
+
+def test_a_long_text_comes_back_from_csv(tmp_path):
+    (tmp_path / "long.csv").write_text("text\n" + "word " * 40_000 + "\n")
+    with Store.open(tmp_path / "long.db", project=project()) as store:
+        store.register(read_items(tmp_path / "long.csv"))
+        export(store, tmp_path / "out.csv")
+        with Store.open(tmp_path / "again.db", project=project()) as again:
+            import_answers(again, tmp_path / "out.csv")
+            assert contents(again) == contents(store)
+
+
+@pytest.mark.parametrize(
+    ("at", "took", "kept"),
+    [("1700000000", "1.5", (1.7e9, 1500)), ("1700000000000", "1e9", (None, 86_400_000)), ("NaN", "NaN", (None, None))]
+    + [("1e999", "1e999", (None, 86_400_000)), ("-1e12", "-1", (None, None)), ('"soon"', '"long"', (None, None))],
+)
+def test_times_that_no_calendar_has_are_left_out(tmp_path, at, took, kept):
+    row = f'{{"text": "A fine film.", "label": "cat", "answer": "accept", "_timestamp": {at}}}'
+    (tmp_path / "prodigy.jsonl").write_text(row)
+    result = '[{"type": "choices", "value": {"choices": ["cat"]}}]'
+    task = f'[{{"data": {{"text": "Other."}}, "annotations": [{{"lead_time": {took}, "result": {result}}}]}}]'
+    (tmp_path / "studio.json").write_text(task)
+    with Store.open(tmp_path / "times.db", project=project()) as store:
+        import_answers(store, tmp_path / "prodigy.jsonl")
+        import_answers(store, tmp_path / "studio.json")
+        first, second = store.rows("answer")
+        assert first["answered"] == pytest.approx(time.time() if kept[0] is None else kept[0], abs=60)
+        assert second["took_ms"] == kept[1]
+        for ending in ENDINGS:
+            export(store, tmp_path / f"out.{ending}")
+        assert Figures(store)()["over_time"] is not None
 
 
 def test_an_import_joins_what_is_there(tmp_path):
@@ -240,6 +274,8 @@ def change(rows, table, /, **values):
         ("answer", {"value": "perhaps"}, "'value' must be no or skip or undo or yes; line {} has 'perhaps'"),
         ("answer", {"answered": "late"}, "must hold a number as 'answered' in rows of answer; line {} has 'late'"),
         ("answer", {"answered": float("nan")}, "must hold a number as 'answered' in rows of answer; line {} has 'nan'"),
+        ("answer", {"answered": 1e12}, "must hold a number as 'answered' in rows of answer; line {} has '1000000"),
+        ("answer", {"took_ms": 10**30}, "must hold a whole number as 'took_ms' in rows of answer; line {} has '1000"),
         ("answer", {"took_ms": True}, "must hold a whole number as 'took_ms' in rows of answer; line {} has 'True'"),
         ("answer", {"id": None}, "must hold text as 'id' in rows of answer; line {} has 'None'"),
         ("answer", {"value": "yes", "undoes": "answer-1"}, "must name the answer that an undo takes back"),
@@ -248,6 +284,7 @@ def change(rows, table, /, **values):
         ("question", {"class_index": 3}, "must ask about the classes 0 to 2 with probabilities; its question"),
         ("question", {"probability": 2}, "must ask about the classes 0 to 2 with probabilities; its question"),
         ("item", {"content": "{"}, "must hold items whose ids are those of their content; line {} has"),
+        ("item", {"content": "[" * 100_000}, "must hold items whose ids are those of their content; line {} has"),
         ("item", {"content": '"b"'}, "must hold items whose ids are those of their content; line {} has"),
         ("item", {"kind": "image", "path": "/etc/passwd"}, "must hold items whose ids are those of their content"),
         ("project", {"value": '{"classes": ["cat", "dog"]}'}, "must be of the store's classes, cat, =dog, not emu"),
@@ -296,6 +333,11 @@ def test_an_answer_is_taken_back_once(tmp_path):
         ("a.csv", b"table,seq\nanswer,x\n", "must hold numbers in the column 'seq'; line 2 has 'x'"),
         ("a.parquet", b"PAR1", "must be a whole Parquet file; reading it failed:"),
         ("a.json", b"{", "must be a JSON export of Label Studio's:"),
+        ("a.json", b"[" * 100_000, "must be a JSON export of Label Studio's:"),
+        ("a.jsonl", b'{"a": ' + b"[" * 100_000, "must have one JSON object on each line; line 1:"),
+        ("a.json", b'[{"data": 3, "annotations": []}]', "must be a list of Label Studio's tasks, each with `data`"),
+        ("a.json", b'[{"data": {}, "annotations": 5}]', "must have lists of annotations; that of task 1 is none"),
+        ("a.json", b'[{"data": {}, "meta": {"naysayer": {"item": {}, "questions": 5}}}]', "must have a list of each"),
         ("a.json", b'{"a": 1}', "must be a list of Label Studio's tasks, each with `data`; it is something else"),
         ("a.json", json.dumps([task("cat")]).encode(), "must have a list of choices in each result; task 1 has 'cat'"),
         ("a.json", json.dumps([task(["cow"])]).encode(), "must name the classes cat, =dog, not emu; task 1 has 'cow'"),

@@ -133,6 +133,7 @@ def _read_csv(path: Path) -> _Columns:
             f"{path} must be text in UTF-8; got byte 0x{byte:02x} at line {line}; save it as UTF-8"
         ) from None
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text may be longer than the 128 KiB it allows
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     names: list[str] = []
     rows = []

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 from naysayer.collect.items import IMAGE_ENDINGS, image_item, record_item, text_item
 from naysayer.collect.records import Project
 from naysayer.collect.store import Store
-from naysayer.collect.tools import Rows, new_choices, read_label_studio, read_prodigy
+from naysayer.collect.tools import LAST_SECOND, Rows, kept_in, new_choices, read_label_studio, read_prodigy
 from naysayer.files import whole_file, write_text
 
 # The columns of each table, in the order in which tables are loaded.
@@ -55,6 +54,11 @@ _FORMULA = (
     "@",
     "\t",
     "\r",
+    "\n",
+    "＝",
+    "＋",
+    "－",
+    "＠",
     "'",
 )  # a spreadsheet would run a cell that begins so; ' is the mark against it
 
@@ -291,7 +295,7 @@ def _read_lines(path: Path) -> list[tuple[int, Any]]:
         if line.strip():
             try:
                 rows.append((number, json.loads(line)))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path} must have one JSON object on each line; line {number}: {error}") from None
             if not isinstance(rows[-1][1], dict):
                 kind = type(rows[-1][1]).__name__
@@ -318,7 +322,9 @@ def _read_jsonl(path: Path) -> Read:
 
 
 def _read_csv(path: Path) -> Read:
-    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+    text = _text(path)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text may be longer than the 128 KiB it allows
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[tuple[str, dict[str, Any]]] = []
     names: list[str] = []
     try:
@@ -363,17 +369,22 @@ def _read_parquet(path: Path) -> Read:
 def _read_json(path: Path) -> Read:
     try:
         tasks = json.loads(_text(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be a JSON export of Label Studio's: {error}") from None
-    if not isinstance(tasks, list) or not all(isinstance(task, dict) and "data" in task for task in tasks):
+    if not isinstance(tasks, list) or not all(isinstance(t, dict) and isinstance(t.get("data"), dict) for t in tasks):
         raise ValueError(f"{path} must be a list of Label Studio's tasks, each with `data`; it is something else")
-    kept = [task.get("meta", {}).get("naysayer") if isinstance(task.get("meta"), dict) else None for task in tasks]
+    for number, task in enumerate(tasks, start=1):
+        if not isinstance(task.get("annotations") or [], list):
+            raise ValueError(f"{path} must have lists of annotations; that of task {number} is none")
+    kept = [kept_in(task) for task in tasks]
     flat = []
     for number, meta in enumerate(kept, start=1):
         if meta is not None:
             parts = {"item": [meta.get("item")], "question": meta.get("questions"), "answer": meta.get("answers")}
             parts |= {table: meta.get(table, []) for table in ("project", "annotator", "training")}
             where = f"task {number}"
+            if odd := [table for table, found in parts.items() if not isinstance(found or [], list)]:
+                raise ValueError(f"{path} must have a list of each {odd[0]} that it keeps; {where} has something else")
             flat += [(where, {"table": t} | row) for t in TABLES for row in parts[t] or [] if isinstance(row, dict)]
     rows = _tables(path, flat)
     rows["answer"].sort(key=lambda row: row["seq"])
@@ -404,7 +415,9 @@ def _tables(path: Path, rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Rows:
             if kind is float and isinstance(value, int) and not isinstance(value, bool):
                 value = float(value)
             fits = (isinstance(value, kind) and not isinstance(value, bool)) or (value is None and name in OPTIONAL)
-            if not fits or (kind is float and value is not None and not math.isfinite(value)):
+            if fits and kind is not str and value is not None:  # no NaN, no time after the last, none that is cut off
+                fits = abs(value) < (LAST_SECOND if kind is float else 2**63)
+            if not fits:
                 what = {str: "text", int: "a whole number", float: "a number"}[kind]
                 raise ValueError(
                     f"{path} must hold {what} as {name!r} in rows of {table}; {where} has {str(value)[:50]!r}"
@@ -433,7 +446,7 @@ def _check_item(path: Path, where: str, row: dict[str, Any]) -> None:
         else:
             file = Path(row["path"] or "")
             same = file.suffix.lower() in IMAGE_ENDINGS and (not file.exists() or image_item(file, "").id == row["id"])
-    except ValueError:
+    except (ValueError, RecursionError):
         same = False
     if not same:
         raise ValueError(f"{path} must hold items whose ids are those of their content; {where} has another content")

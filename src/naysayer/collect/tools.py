@@ -15,6 +15,7 @@ from naysayer.collect.questions import class_probabilities
 from naysayer.collect.store import Store
 
 Rows = dict[str, list[dict[str, Any]]]
+LAST_SECOND = 253402300800.0  # the end of the year 9999, after which there are no dates
 
 
 class Builder:
@@ -132,7 +133,7 @@ def read_prodigy(path: Path, lines: list[tuple[int, dict[str, Any]]], store: Sto
             who,
             drawn=True,
             key=json.dumps([item, row.get("_input_hash"), label, answer, who, at], sort_keys=True),
-            at=float(at) if isinstance(at, (int, float)) else None,
+            at=_seconds(at),
             took_ms=None,
         )
     return builder.rows
@@ -142,7 +143,8 @@ def new_choices(annotation: Any, known: set[str]) -> list[dict[str, Any]]:
     """Give the choices of an annotation that are not answers exported from here."""
     if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
         return []
-    found = [result for result in annotation.get("result") or [] if isinstance(result, dict)]
+    results = annotation.get("result")
+    found = [result for result in (results if isinstance(results, list) else []) if isinstance(result, dict)]
     return [result for result in found if result.get("type") == "choices" and result.get("id") not in known]
 
 
@@ -153,8 +155,7 @@ def read_label_studio(
     builder = Builder(path, store, rows)
     for number, task in tasks:
         where = f"task {number}"
-        meta = task.get("meta")
-        ours = meta.get("naysayer") if isinstance(meta, dict) else None
+        ours = kept_in(task)
         item = ours["item"]["id"] if ours else builder.item(task["data"], where)
         for annotation in task["annotations"]:
             by = annotation.get("completed_by") if isinstance(annotation, dict) else None
@@ -174,7 +175,7 @@ def read_label_studio(
                         drawn=False,
                         key=json.dumps([item, annotation.get("id"), by, choice, annotation.get("created_at")]),
                         at=_time(annotation.get("created_at")),
-                        took_ms=round(1000 * t) if isinstance(t := annotation.get("lead_time"), (int, float)) else None,
+                        took_ms=_milliseconds(annotation.get("lead_time")),
                     )
     return builder.rows
 
@@ -190,9 +191,28 @@ def _read_choice(choice: str, classes: tuple[str, ...]) -> tuple[bool, str]:
     return True, text
 
 
+def kept_in(task: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Give what an export of ours keeps in a task of Label Studio's; None where the task is not from us."""
+    meta = task.get("meta")
+    kept = meta.get("naysayer") if isinstance(meta, dict) else None
+    return kept if isinstance(kept, dict) and isinstance(kept.get("item"), dict) else None
+
+
 def _time(text: Any) -> float | None:
     """Read a time; one that cannot be read is none."""
     try:
         return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
+
+
+def _seconds(value: Any) -> float | None:
+    """Read the seconds since 1970; what no calendar has, such as milliseconds, is none."""
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < LAST_SECOND else None
+
+
+def _milliseconds(seconds: Any) -> int | None:
+    """Read how long an answer took; more than a day is a day, and what is no time is none."""
+    if not isinstance(seconds, (int, float)) or not seconds >= 0:
+        return None
+    return round(1000 * min(seconds, 24 * 3600))
