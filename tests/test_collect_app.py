@@ -204,6 +204,12 @@ def test_records_are_fields_and_their_values_texts(tmp_path):
     assert field_text(False) == "no"
 
 
+def test_numbers_of_a_column_with_gaps_are_shown_as_they_were_written():
+    numbers = [2021.0, 1250000.0, 12345678.0, 123456.78, -1250000.0, 0.1 + 0.2, 1 / 3]
+    written = ["2021", "1250000", "12345678", "123456.78", "-1250000", "0.3", "0.333333"]
+    assert [field_text(number) for number in numbers] == written
+
+
 @pytest.mark.parametrize(
     ("name", "article"),
     [("cat", "a"), ("owl", "an"), ("unicorn", "a"), ("user", "a"), ("umbrella", "an"), ("Apple", "an"), ("8", "an")]
@@ -469,6 +475,22 @@ def test_the_figures_are_those_of_the_store(web, store):
     assert found["margins"]["answers"] == sum(one.value != "skip" for one in standing)
 
 
+def test_figures_where_only_the_answer_to_a_repeated_question_stands(tmp_path):
+    with Store.open(tmp_path / "repeats.db", project=Project(CLASSES)) as store:
+        store.register([text_item("A cat.", "row 1")])
+        ann, ben = store.add_annotator("Ann")[0].id, store.add_annotator("Ben")[0].id
+        (question,) = store.ask(ann)
+        store.answer(Answer("a1", question.id, ann, "no"))
+        (row,) = store.rows("question")
+        store.load("question", [row | {"id": "again", "annotator": ben, "repeat_of": question.id}])
+        store.answer(Answer("a2", "again", ben, "no"))
+        store.undo(ann, "u1")
+        assert [one.id for one in store.standing()] == ["a2"]
+        found = Client(make_app(store, Site())).get("/api/dashboard")
+    assert found.status_code == 200
+    assert found.json()["report"]["asked"] == []
+
+
 def test_a_margin_is_what_the_last_training_had_where_there_is_one():
     planned = dashboard.margins(1000, 5, 0.02)
     last = Training(1, 0.0, 1000, "forward", 0.9, 0.9 - 2 * planned["now"], 0.92, {})
@@ -499,12 +521,14 @@ def test_figures_are_not_counted_again_for_nothing_nor_too_often(store, monkeypa
 @pytest.mark.parametrize(
     ("times", "step", "counts"),
     [([0.0], 60, [1]), ([0.0, 3600.0], 300, [1] + [0] * 11 + [1]), ([59.0, 61.0], 60, [1, 1])]
-    + [([0.0, 1e6], 24 * 3600, [1] + [0] * 10 + [1]), ([0.0, 1e9], 7 * 24 * 3600, None)],
+    + [([0.0, 1e6], 24 * 3600, [1] + [0] * 10 + [1]), ([0.0, 1e9], 29 * 7 * 24 * 3600, None)]
+    + [([-6e10, 2.5e11], 8838 * 7 * 24 * 3600, None)],
 )
 def test_bars_of_time_are_round_and_not_too_many(times, step, counts):
     found = dashboard.over_time(times)
     assert found["step"] == step
     assert counts is None or found["counts"] == counts
+    assert len(found["counts"]) <= dashboard.MOST_BARS
     assert sum(found["counts"]) == len(times)
 
 

@@ -10,7 +10,6 @@ import re
 import socket
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import uvicorn
@@ -22,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from naysayer.collect.dashboard import Figures
 from naysayer.collect.database import StoreError
-from naysayer.collect.items import Item
+from naysayer.collect.items import Item, read_image
 from naysayer.collect.records import Annotator, Answer, Ask, Conflict, Question, Undo
 from naysayer.collect.replies import MOST_QUESTIONS
 from naysayer.collect.security import Guard, Problem, Site, add_shared_parts, page
@@ -359,14 +358,16 @@ def field_text(value: Any) -> str:
     """A record's value for people."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):  # in a column with gaps whole numbers are floats too: 1250000, not 1.25e+06
+        return f"{value:.6g}" if abs(value) < 1e5 else f"{value:.15g}"
+    return str(value)
 
 
 def read_picture(item: Item) -> bytes:
     """A registered picture's bytes: those that were registered, whatever lies at its path by now."""
     try:
-        body = Path(str(item.path)).read_bytes()
-    except OSError:
+        body = read_image(str(item.path))
+    except (OSError, ValueError):
         raise HTTPException(404, "the file of this picture is no longer there") from None
     if hashlib.sha256(body).hexdigest()[:32] != item.id:
         raise HTTPException(404, "the file of this picture has changed since it was registered")

@@ -117,7 +117,9 @@ def asked(given: Sequence[Standing], expected: Sequence[float]) -> list[dict[str
         if one.repeat_of is None:
             first.setdefault(one.item_id, one.class_index)
     counts, n = Counter(first.values()), len(first)
-    found = []
+    found: list[dict[str, float]] = []
+    if not n:  # first answers were taken back, and those to repeated questions stand
+        return found
     for k, share in enumerate(expected):
         bounds = binomtest(counts[k], n).proportion_ci(method="wilson")
         shown = (counts[k] / n, bounds.low, bounds.high, share)
@@ -164,7 +166,8 @@ def over_time(times: Sequence[float]) -> dict[str, Any] | None:
     if not times:
         return None
     first, last = min(times), max(times)
-    step = next((step for step in STEPS if (last - first) / step < MOST_BARS - 1), STEPS[-1])
+    fits = (step for step in STEPS if (last - first) / step < MOST_BARS - 1)
+    step = next(fits, STEPS[-1] * math.ceil((last - first) / STEPS[-1] / (MOST_BARS - 2)))
     start = first // step * step
     counts = Counter(int((time - start) // step) for time in times)
     return {"start": start, "step": step, "counts": [counts[i] for i in range(max(counts) + 1)]}

@@ -80,7 +80,7 @@ function time({ over_time }) {
   const frame = figure("time", "Answers over time", { wide: true });
   const units = { 60: "one minute", 300: "5 minutes", 900: "15 minutes", 3600: "one hour", 14400: "4 hours", 86400: "one day", 604800: "one week" };
   fill(frame, {
-    said: over_time ? `Each bar is ${units[over_time.step]}.` : "Nothing has come in yet.",
+    said: over_time ? `Each bar is ${units[over_time.step] ?? `${over_time.step / 604800} weeks`}.` : "Nothing has come in yet.",
     empty: over_time ? null : "The first answers will appear here.",
     draw: (width) => timeBars(width, over_time),
   });
