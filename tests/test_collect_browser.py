@@ -527,6 +527,19 @@ def test_the_owner_sees_figures_and_invites(browser, store):
             assert store.annotator_by_token(link.partition("#")[2]) is None
 
 
+def test_no_line_of_the_grid_crosses_the_word_guessing(browser, tmp_path):
+    with Store.open(tmp_path / "trained.db", project=Project(("a", "b", "c", "d", "e"))) as store:
+        for n, estimate in ((100, 0.77), (200, 0.9), (300, 0.92)):  # 25% lies just above one in five
+            store.add_training(n_answers=n, method="forward", estimate=estimate, low=estimate - 0.1, high=0.99)
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/dashboard") as tab:
+            word = tab.page.locator(".plot text", has_text="guessing").bounding_box()
+            lines = tab.page.locator("figure:has(.ribbon) .grid").evaluate_all(
+                "(all) => all.map((line) => line.getBoundingClientRect().top)"
+            )
+            assert len(lines) >= 3
+            assert [y for y in lines if word["y"] <= y <= word["y"] + word["height"]] == []
+
+
 def test_a_page_elsewhere_that_links_here_gets_people_in(browser, store):
     """Their cookie is held back on the way from another site; the page loads once more from here, with it."""
     with served(lambda site: make_app(store, site), tokens=True) as site:

@@ -84,7 +84,8 @@ export function ribbon(width, points, { chance = null, xLabel = "" } = {}) {
   const x = (value) => left + ((value - first) / (last - first || 1)) * (width - left - right);
   const y = (value) => top + ((high - value) / (high - low || 1)) * (height - top - bottom);
   const chart = canvas(width, height, `Estimated accuracy: ${percent(points[points.length - 1].y, 1)} at the last training`);
-  for (const value of ticks(low, high, 4)) {
+  const crosses = (value) => chance !== null && y(chance) - y(value) > 1 && y(chance) - y(value) < 22; // the word "guessing"
+  for (const value of ticks(low, high, 4).filter((one) => !crosses(one))) {
     chart.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }));
     chart.append(text(left - 8, y(value) + 4, percent(value), { "text-anchor": "end" }));
   }
