@@ -171,6 +171,18 @@ def test_annotators_are_told_apart():
     assert careless.low < 0.2 < careless.high
 
 
+def test_the_bounds_of_each_annotator_hold_for_careful_and_careless_ones():
+    """With a dozen repeats each, which would not move an interval that leans on the others' errors."""
+    errors, trials = np.array([0.0, 0.02, 0.2]), 100
+    hits = np.zeros(3)
+    for seed in range(trials):
+        rng = np.random.default_rng(seed)
+        said = collect(rng.integers(5, size=200), uniform(5), errors, 1, rng, share=0.15, n_people=3)
+        _, low, high = np.transpose(error_rates(said).by_annotator)
+        hits += (low <= errors) & (errors <= high)
+    assert (hits / trials >= 0.95 - 3 * (0.95 * 0.05 / trials) ** 0.5).all()
+
+
 def test_one_with_few_repeats_is_like_the_others():
     rows = twice(500, 20), twice(2, 0, ("new", "new"))
     columns = zip(

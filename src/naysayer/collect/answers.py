@@ -48,6 +48,7 @@ Bools = NDArray[np.bool_]
 VALUES = {"yes": 1, "no": 0, "skip": -1}
 _PRIOR = (1.0, 30.0)  # Beta, of the error rate before any question was repeated: 3% on average, and below 12%
 _STRENGTH = 20.0  # answers to repeated questions that all the annotators' rate counts for in each one's
+_BOUNDS = ((0.0, 1.0), (1.0, 5.0))  # priors of each one's bounds: what others do says nothing of a careless one
 _GRID = (np.arange(2000) + 0.5) / 4000.0  # of error rates
 
 
@@ -242,7 +243,9 @@ def error_rates(answers: Answers, confidence: float = 0.95) -> ErrorRates:
     Two answers to the same question disagree with probability :math:`e_a (1 - e_b) + e_b (1 - e_a)`, which is
     :math:`2e(1-e)` for one annotator. Estimates are posterior means, with a prior for e of 3% that 30 answers outweigh;
     for a single annotator the rate of all is the prior, and counts for 20 answers. Where no two answers disagree at
-    all, e is estimated as 0; the interval says how large it may be, up to 12% before anything was repeated.
+    all, e is estimated as 0; the interval says how large it may be, up to 12% before anything was repeated. The bounds
+    of a single annotator's rate do not lean on the others, as Clopper and Pearson's of a share do not: someone far
+    more careless than the rest is within them, too.
 
     Parameters
     ----------
@@ -267,22 +270,27 @@ def error_rates(answers: Answers, confidence: float = 0.95) -> ErrorRates:
         overall = Interval(0.0, 0.0, overall.high)
     rates = np.full(len(answers.annotators), overall.estimate)
     each = [overall] * len(rates)
-    shrunk = _log_beta(_STRENGTH * overall.estimate, _STRENGTH * (1.0 - overall.estimate))
-    own = people[:, 0] == people[:, 1]
-    for _ in range(5 if len(rates) > 1 and differ.any() else 0):  # the others' rates are those of the round before
-        before = rates.copy()
-        for a in range(len(rates)):
-            mine = (people == a).any(axis=1)
-            if not mine.any():
-                continue
-            log = shrunk + (mine & own & differ).sum() * np.log(d) + (mine & own & ~differ).sum() * np.log1p(-d)
-            others = before[np.where(people[:, 0] == a, people[:, 1], people[:, 0])]
-            for e, different in zip(others[mine & ~own], differ[mine & ~own]):
-                p = _GRID + e - 2.0 * _GRID * e
-                log = log + (np.log(p) if different else np.log1p(-p))
-            each[a] = _posterior(log, tail)
-            rates[a] = each[a].estimate
     pairs_of = tuple(int((people == a).any(axis=1).sum()) for a in range(len(rates)))
+    own = people[:, 0] == people[:, 1]
+
+    def likelihood(a: int) -> Floats:
+        """That of a's rate, where the others' are as they are now; logarithm on the grid."""
+        mine = (people == a).any(axis=1)
+        log = (mine & own & differ).sum() * np.log(d) + (mine & own & ~differ).sum() * np.log1p(-d)
+        others = rates[np.where(people[:, 0] == a, people[:, 1], people[:, 0])]
+        for e, different in zip(others[mine & ~own], differ[mine & ~own]):
+            p = _GRID + e - 2.0 * _GRID * e
+            log = log + (np.log(p) if different else np.log1p(-p))
+        return log
+
+    if len(rates) > 1:
+        shrunk = _log_beta(_STRENGTH * overall.estimate, _STRENGTH * (1.0 - overall.estimate))
+        for _ in range(5 if differ.any() else 0):  # each one's from the others' of the round before
+            rates = np.array([_posterior(shrunk + likelihood(a), tail).estimate for a in range(len(rates))])
+        for a in (a for a, n in enumerate(pairs_of) if n):
+            rate, log = float(rates[a]), likelihood(a)
+            low, high = (_posterior(_log_beta(*prior) + log, tail) for prior in _BOUNDS)
+            each[a] = Interval(rate, min(low.low, rate), max(high.high, rate))
     return ErrorRates(overall, tuple(each), len(differ), int(differ.sum()), pairs_of)
 
 
@@ -309,7 +317,7 @@ def _posterior(log_density: Floats, tail: float) -> Interval:
     share = np.cumsum(density) / density.sum()
     mean = float((_GRID * density).sum() / density.sum())
     low, high = (float(_GRID[np.searchsorted(share, p)]) for p in (tail, 1.0 - tail))
-    return Interval(mean, min(low, mean), max(high, mean))
+    return Interval(mean, min(low if low > _GRID[0] else 0.0, mean), max(high, mean))
 
 
 # ---- estimates -----------------------------------------------------------------------------------------------------
