@@ -304,6 +304,19 @@ def test_skips_count_as_chance():
     assert found.high - found.low < 0.08
 
 
+@pytest.mark.parametrize("weights", [uniform(3), np.array([0.6, 0.3, 0.1])], ids=["uniform", "uneven"])
+def test_classes_at_which_somebody_could_not_tell_may_be_asked_about_again(weights):
+    """Until nothing is left to ask: then a class that nobody could tell at comes last, or is settled by another."""
+    rng = np.random.default_rng(0)
+    prior = np.array([0.5, 0.3, 0.2])
+    y = rng.choice(3, p=prior, size=20_000)
+    predicted = np.where(rng.random(len(y)) < 0.7, y, (y + 1) % 3)
+    said = collect(y, weights, 0.0, 6, rng, skip=0.3)
+    common, found = class_priors(said), accuracy(said, predicted)
+    assert np.abs(common.estimate - prior).max() < 0.012
+    assert abs(found.estimate - 0.7) < 0.012
+
+
 def test_items_left_out_change_nothing():
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=2000)

@@ -33,22 +33,31 @@ class Design:
         repeat: NDArray[np.bool_],
     ) -> None:
         self.n_classes, self.weights = len(weights), weights
-        first = np.flatnonzero(~repeat & (probability > 0))
-        _, kept = np.unique(item[first] * self.n_classes + asked[first], return_index=True)
-        first = first[np.sort(kept)]
-        rows = first[np.argsort(item[first], kind="stable")]  # item by item, in the order of time
-        turn = _within(item[rows], np.ones(len(rows), dtype=np.int64))
-        open_still = _within(item[rows], (value[rows] == 1).astype(np.int64)) == 0
-        rows, self.turn = rows[open_still], turn[open_still]
-        self.item, self.asked, self.annotator, self.value = item[rows], asked[rows], annotator[rows], value[rows]
+        drawn = np.flatnonzero(~repeat & (probability > 0))
+        rows = drawn[np.argsort(item[drawn], kind="stable")]  # item by item, in the order of time
+        rows = rows[_within(item[rows], value[rows] == 1) == 0]
+        # A class at which one could not tell may be drawn again for another: that is a draw, but no first question.
+        first = np.zeros(len(rows), dtype=bool)
+        first[np.unique(item[rows] * self.n_classes + asked[rows], return_index=True)[1]] = True
+        turn = _within(item[rows], first)
+        # Whether the last class is ever asked about hangs on the class: a no to all others leaves nothing to ask.
+        used = turn < self.n_classes - 1
+        rows, first, turn = rows[used], first[used], turn[used]
+        draw = _within(item[rows], np.ones(len(rows), dtype=bool))
         shape = (n_items, self.n_classes)
         self.was_asked, expected = np.zeros(shape, dtype=bool), np.zeros(shape)
-        for t in range(self.turn.max(initial=-1) + 1):
-            now = self.turn == t
-            about, c = self.item[now], self.asked[now]
-            scale = (probability[rows][now] / weights[c])[:, None]
+        for t in range(draw.max(initial=-1) + 1):
+            now = rows[draw == t]
+            about, c = item[now], asked[now]
+            scale = (probability[now] / weights[c])[:, None]
             expected[about] += np.where(self.was_asked[about], 0.0, scale * weights)
             self.was_asked[about, c] = True
+        settled = np.zeros(n_items, dtype=bool)  # by a yes that is no first answer
+        settled[item[rows[~first & (value[rows] == 1)]]] = True
+        rows, self.turn = rows[first], turn[first]
+        self.item, self.asked, self.annotator, self.value = item[rows], asked[rows], annotator[rows], value[rows]
+        latest = self.turn == self.was_asked.sum(axis=1)[self.item] - 1
+        self.closed = (self.value == 1) | (latest & settled[self.item])
         self.surplus = self.was_asked - expected  # has mean 0 whatever the class is
         self.told = self.was_asked.any(axis=1)
         self.answered = np.zeros(shape, dtype=bool)
@@ -59,7 +68,7 @@ class Design:
         """P(class k is asked about at the t-th question, if its item is open by then), (K, T)."""
         n_turns = int(self.turn.max(initial=-1)) + 1
         n_asked = np.bincount(self.turn, minlength=n_turns)
-        n_open = np.bincount(self.turn[self.value != 1], minlength=n_turns)
+        n_open = np.bincount(self.turn[~self.closed], minlength=n_turns)
         went_on = np.ones(n_turns)  # of the items open after a question, those that have got another one so far
         went_on[1:] = n_asked[1:] / np.maximum(n_open[:-1], 1)
         return _turn_probabilities(self.weights, n_turns) * np.cumprod(went_on)
@@ -115,9 +124,9 @@ class Weighted:
         return Interval(estimate, min(estimate, bounds.low), max(estimate, bounds.high))
 
 
-def _within(groups: Ints, counts: Ints) -> Ints:
-    """Sum what came before each row in its group; rows of a group follow each other."""
-    before = np.cumsum(counts) - counts
+def _within(groups: Ints, marks: NDArray[np.bool_]) -> Ints:
+    """Count the marks before each row in its group; rows of a group follow each other."""
+    before: Ints = np.cumsum(marks) - marks
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     return before - np.repeat(before[starts], np.diff(np.append(starts, len(groups))))
 
