@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from naysayer.collect.items import text_item
 from naysayer.collect.store import Answer, Project, Store
 
 NAMES = tuple("abcdefghij")
+ROWS = ("item", "asked", "annotator", "value", "probability", "repeat")
 
 
 def collect(y, weights, error, n_turns, rng, *, share=0.1, skip=0.0, n_people=1):
@@ -325,6 +327,17 @@ def test_items_left_out_change_nothing():
     predicted = np.where(half, y, (y + 1) % 4)
     assert accuracy(said, np.where(half, predicted, -1), error_rate=0.0).estimate == pytest.approx(1.0, abs=0.02)
     assert accuracy(said, np.where(half, -1, predicted), error_rate=0.0).estimate == pytest.approx(0.0, abs=0.1)
+
+
+def test_items_left_out_may_have_been_asked_about_more_often():
+    rng = np.random.default_rng(0)
+    y = rng.integers(10, size=8000)
+    said, old = collect(y, uniform(10), 0.0, 4, rng, share=0.0), np.arange(8000) < 4000
+    kept = old[said.item] | (np.arange(len(said.item)) < 8000)  # of the new items only the first answer
+    said = replace(said, **{name: getattr(said, name)[kept] for name in ROWS})
+    predicted = np.where(rng.random(8000) < 0.8, y, (y + 1) % 10)
+    for chosen in (old, ~old):
+        assert accuracy(said, np.where(chosen, predicted, -1)).estimate == pytest.approx(0.8, abs=0.06)
 
 
 def test_classes_may_be_renamed():

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -137,6 +137,12 @@ class Answers:
             self.probability,
             self.repeat,
         )
+
+    def about(self, chosen: Bools) -> Answers:
+        """Keep the answers about the chosen items (N,); the others stay as items without answers."""
+        rows = chosen[self.item]
+        names = ("item", "asked", "annotator", "value", "probability", "repeat")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
 def read_answers(store: Store) -> Answers:
@@ -335,7 +341,8 @@ def accuracy(
     Parameters
     ----------
     answers : the answers.
-    predicted : (N,) classes of `answers.items`; -1 leaves an item out, as one that was learned from must be.
+    predicted : (N,) classes of `answers.items`; -1 leaves an item out, as one that was learned from must be. What is
+        left out must not hang on the answers: leave out no item because nobody could tell, or people disagreed.
     error_rate : e, if it is known; None estimates it from the repeated questions.
     confidence : of the interval.
 
@@ -359,8 +366,8 @@ def accuracy(
             f"`predicted` must be {n} classes from 0 to {n_classes - 1}, or -1, one an item; "
             f"got shape {predicted.shape}"
         )
-    design = answers.design
-    used = np.flatnonzero((predicted >= 0) & design.told)
+    design = answers.about(predicted >= 0).design  # items left out may have been asked about more often, or less
+    used = np.flatnonzero(design.told)
     if len(used) < 2:
         raise ValueError(f"an accuracy must rest on at least 2 items with answers; got {len(used)}; collect more")
     (found,) = _estimates(answers, design, used, predicted[used][None], error_rate, confidence)
