@@ -151,6 +151,19 @@ def test_the_estimate_covers_the_accuracy(tmp_path, error):
     assert abs(np.mean(estimates) - np.mean(truths)) < 0.06
 
 
+def test_items_at_which_nobody_could_tell_are_judged_too(tmp_path):
+    """Left out of the estimate, they would make the rest of the answers count for more than they are worth."""
+    store, truth = recorded(tmp_path / "answers.db", n=600)
+    with store:
+        answer_all(store, truth, 600, skip=0.4)
+        trained = train(store, network="linear", max_epochs=15, n_seeds=1)
+    assert trained.n_items < 400
+    new, y = drawn(2000, 3, np.random.default_rng(9))
+    true = (trained.predict_proba(new).argmax(axis=1) == y).mean()
+    assert trained.accuracy.estimate == pytest.approx(true, abs=0.1)
+    assert trained.accuracy.low <= true <= trained.accuracy.high
+
+
 # ---- the objective -------------------------------------------------------------------------------------------------
 
 

@@ -173,23 +173,28 @@ def train(
         raise ValueError(
             f"a store must have answers about at least {FEWEST_ITEMS} items to train on; got {len(rows)}; collect more"
         )
-    wanted = {said.items[row] for row in rows}
+    wanted = set(said.items)
     items = {item.id: item for item in store.items() if item.id in wanted}
-    ordered = [items[said.items[row]] for row in rows]
+    ordered = [items[id] for id in said.items]
     encoder = fit_encoder(ordered)
     if isinstance(encoder, Images):
         encoder.keep(before)
     elif network == "convolution":
         raise ValueError(f'network "convolution" is for images; the items are {encoder.kind}s; use "mlp"')
-    X, ruled_out = encoder.transform(ordered), known.ruled_out[rows]
+    X = encoder.transform(ordered)
     e = error_rates(said).overall.estimate if error_rate is None else error_rate
-    order = np.random.default_rng(random_state).permutation(len(rows))
-    predicted = np.full(len(said.items), -1)
+    # Items without a label, at which nobody could tell or answers contradict each other, teach nothing, but are
+    # predicted: an estimate without them would leave out the very answers that speak against a model.
+    fold_of = np.empty(len(ordered), dtype=np.int64)
+    random = np.random.default_rng(random_state)
+    for part in (rows, np.setdiff1d(np.arange(len(ordered)), rows)):
+        fold_of[random.permutation(part)] = np.arange(len(part)) % FOLDS
+    predicted = np.empty(len(ordered), dtype=np.int64)
     models = []
     for fold in range(FOLDS):
         on_fold()
-        held_out = order[fold::FOLDS]
-        kept = np.delete(np.arange(len(rows)), held_out)
+        held_out = np.flatnonzero(fold_of == fold)
+        kept = rows[fold_of[rows] != fold]
         model = _Classifier(
             "forward",
             _network(network, encoder),
@@ -205,10 +210,10 @@ def train(
         model.error_rate = max(e, LEAST_ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of single runs that failed; others serve
-            model.fit(X[kept], ruled_out[kept])
-        predicted[rows[held_out]] = model.predict_proba(X[held_out]).argmax(axis=1)
+            model.fit(X[kept], known.ruled_out[kept])
+        predicted[held_out] = model.predict_proba(X[held_out]).argmax(axis=1)
         models.append(model)
-    estimate = _accuracy(said, predicted, ruled_out, rows, error_rate, confidence)
+    estimate = _accuracy(said, predicted, known.ruled_out[rows], rows, error_rate, confidence)
     joined = _join(models, project.classes, estimate)
     n_answers = sum(standing.value != "skip" for standing in given)
     seen = frozenset(id[:ID_LENGTH] for id in said.items)  # also those whose answers contradict each other
