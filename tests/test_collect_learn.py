@@ -124,6 +124,32 @@ def test_digits_from_images_to_an_honest_accuracy(digits):
     assert not list((folder / "model").glob("*.pkl"))
 
 
+def coloured_blocks(folder, n, seed):
+    """Photos of 40 by 40 pixels, light with a red, green or blue block somewhere, and which it is."""
+    folder.mkdir()
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n)
+    for i, c in enumerate(y):
+        photo = np.full((40, 40, 3), rng.integers(200, 256, size=3), dtype=np.uint8)
+        top, left, size = rng.integers(2, 20), rng.integers(2, 20), rng.integers(10, 18)
+        photo[top : top + size, left : left + size] = 40 + 160 * np.eye(3, dtype=np.uint8)[c]
+        Image.fromarray(photo).save(folder / f"{i:04}.png")
+    items = list(read_items(folder))
+    return items, {item.id: int(y[int(item.name[:4])]) for item in items}
+
+
+def test_photos_of_thousands_of_numbers_are_learned(tmp_path):
+    items, truth = coloured_blocks(tmp_path / "known", 120, 0)
+    with Store.open(tmp_path / "answers.db", project=Project(tuple("rgb")), random_state=0) as store:
+        store.register(items)
+        answer_all(store, truth, 220, error=0.0)
+        trained = train(store, n_seeds=1)
+    new, of_new = coloured_blocks(tmp_path / "new", 200, 1)
+    true = (trained.predict_proba(new).argmax(axis=1) == list(of_new.values())).mean()
+    assert true > 0.85
+    assert trained.accuracy.low < true < trained.accuracy.high + 0.03  # of the single models; together they are better
+
+
 def test_a_convolution_learns_and_comes_back(digits):
     store, folder, new, y_true = digits
     trained = train(store, network="convolution", max_epochs=8, n_seeds=1)

@@ -198,7 +198,7 @@ def train(
         model = _Classifier(
             "forward",
             _network(network, encoder),
-            lr=(3e-3, 1e-2),
+            lr=(1e-3, 3e-3, 1e-2),  # pixels by the thousand need the first, few columns learn sooner by the last
             max_epochs=max_epochs,
             patience=15,
             n_seeds=n_seeds,
