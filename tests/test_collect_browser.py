@@ -244,6 +244,17 @@ def test_without_network_answers_wait_and_then_arrive(browser, store):
         assert_true_answers(store, 50)
 
 
+def test_with_enough_questions_at_hand_a_network_that_returns_fetches_none(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        with tab.page.expect_response("**/api/next?n=9&*"):
+            tab.press(8)  # seven wait behind the one that is shown: nine more make sixteen
+        tab.sent()
+        tab.page.wait_for_load_state("networkidle")
+        tab.page.evaluate("dispatchEvent(new Event('online'))")
+        tab.page.wait_for_load_state("networkidle")
+        assert_true_answers(store, 8)
+
+
 def test_without_network_and_out_of_questions_the_page_waits_and_goes_on(browser, store):
     with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
         tab.ready()

@@ -39,7 +39,7 @@ ORDER = [
     *(f"collect.{name}" for name in ("design", "answers", "tools", "exchange", "features", "learn")),
     *(f"collect.{name}" for name in ("security", "dashboard", "app")),
     *(f"collect.{name}" for name in ("survey", "survey_store", "survey_results", "survey_app")),
-    *("cli", "__main__"),
+    *("console", "collect.commands", "cli", "__main__"),
 ]
 
 
@@ -99,7 +99,7 @@ def test_imports_point_one_way():
 @pytest.mark.parametrize(
     ("package", "allowed"),
     [
-        ("typer", {"cli"}),
+        ("typer", {"console", "collect.commands", "cli"}),
         ("rich", {"progress"}),
         ("triton", {"_triton", "kernels"}),
         ("safetensors", {"files"}),

@@ -319,7 +319,8 @@ class PairwiseComparison(Objective):
     r"""*PC* (Ishida et al., NIPS 2017): :math:`(K-1) \sum_{k \ne \bar y} s(g_k - g_{\bar y}) - M_1 + M_2`, averaged.
 
     The binary loss must have :math:`s(z) + s(-z) = 1` (ramp, sigmoid); then this is the unbiased risk of the pairwise
-    comparison loss, with :math:`M_1 = K(K-1)/2` and :math:`M_2 = K - 1` (the paper's Corollary 2).
+    comparison loss, with :math:`M_1 = K(K-1)/2` and :math:`M_2 = K - 1` (the paper's Corollary 2). The loss that the
+    paper prints lacks the factor K - 1: for SGD, which feels it, divide the paper's learning rates by that.
 
     Examples
     --------

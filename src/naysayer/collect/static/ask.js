@@ -131,7 +131,7 @@ function press(button) {
 // ---- questions ahead ------------------------------------------------------------------------------------------
 
 async function refill() {
-  if (refilling || outbox.ended) return;
+  if (refilling || outbox.ended || queue.length >= FULL) return;
   refilling = true;
   let wait = 0;
   try {

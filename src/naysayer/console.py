@@ -1,0 +1,94 @@
+"""What all commands share: options by which they are called, and how they read words and print."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
+Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Port; default: one that stays the same for this store.")
+]
+Public = Annotated[str | None, typer.Option(help="Address that people open, where a proxy stands before this server.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Folder of data; default: $NAYSAYER_DATA, or else the user's cache.")
+]
+
+
+def check_writable(folder: Path) -> None:
+    """Find out before the training, not after it, that its result cannot be saved."""
+    place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    if not place.is_dir():
+        raise ValueError(f"--out must be a folder; {place} is a file")
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise ValueError(f"--out must be a folder that can be written to: {error}") from None
+
+
+def words(text: str | None) -> list[str] | None:
+    """Words separated by commas; None where there are none."""
+    return [word.strip() for word in text.split(",") if word.strip()] if text else None
+
+
+def numbers(text: str, option: str, kind: type = float) -> list[Any]:
+    """Numbers separated by commas, given to an option."""
+    try:
+        return [kind(word) for word in words(text) or []]
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise ValueError(f"{option} must be {what} separated by commas; got {text!r}") from None
+
+
+def at_least_one(value: int, option: str) -> int:
+    """An option's value, which must be 1 or more."""
+    if value < 1:
+        raise ValueError(f"{option} must be at least 1; got {value}")
+    return value
+
+
+def percent(estimate: float, low: float, high: float) -> str:
+    """Write an estimate and its interval in percent."""
+    return f"{100 * estimate:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def clipped_percent(*interval: float) -> str:
+    """Write an estimate for people, who take one beyond 0 or 100 % for a mistake; programs get it as it is."""
+    return percent(*(min(1.0, max(0.0, value)) for value in interval))
+
+
+def print_table(heads: list[str], rows: list[list[str]]) -> None:
+    """Print a plain table: first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    for row in [heads, ["-" * w for w in widths], *rows]:
+        first, *others = (
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  ".join([first, *others]).rstrip())
+
+
+def print_json(value: Any) -> None:
+    """Print a value for programs."""
+    print(json.dumps(_plain(value), indent=1, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """The value in lists, dicts and numbers; what is not finite is null, since JSON has no name for it."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not np.isfinite(value) else value
