@@ -25,6 +25,7 @@ ORDER = [
         "stack",
         "training",
         "intervals",
+        "weights",
         "metrics",
         "encoding",
         "estimators",

@@ -14,7 +14,7 @@ from sklearn import metrics as sklearn_metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from naysayer import complement, intervals, losses, metrics, transition
+from naysayer import complement, intervals, losses, metrics, transition, weights
 
 BIASED = transition.biased([[0, 1, 2, 4], [2, 0, 1, 1], [1, 3, 0, 1], [1, 1, 5, 0]])
 NOISY = transition.noisy(4, 0.1, base=BIASED)
@@ -433,7 +433,7 @@ def test_rows_that_say_nothing_count_for_nothing(data):
 def test_blocks_do_not_matter(data, monkeypatch):
     ruled = np.eye(4, dtype=bool)[data[0]]
     whole = everything(*data), everything(ruled, *data[1:])
-    monkeypatch.setattr(metrics, "_BLOCK", 28)
+    monkeypatch.setattr(weights, "_BLOCK", 28)
     np.testing.assert_allclose(everything(*data), whole[0], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(everything(ruled, *data[1:]), whole[1], rtol=1e-12, atol=1e-12)
 

@@ -11,25 +11,22 @@ largest class in sight. Pass it: a last class that nobody named would make K, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, t
-from torch import Tensor
 
 from naysayer import transition as transitions
-from naysayer.checks import check_classes, check_labels, check_n_classes, check_transition, to_numpy
+from naysayer.checks import to_numpy
 from naysayer.intervals import Floats, Interval, mean_interval, tail_probability
 from naysayer.losses import Loss, cross_entropy, get_loss
+from naysayer.weights import read, read_outputs
 
 Scorer = Callable[[Any, Any, Any], float]
-
-_BLOCK = 1 << 18  # weights or losses held at a time
 
 
 class Comparison(NamedTuple):
@@ -75,7 +72,7 @@ def accuracy_score(
     >>> accuracy_score([1, 2, 0, 2], [0, 1, 2, 2], n_classes=3)  # the last one is
     0.5
     """
-    labels, (predicted,) = _read(y_bar, n_classes, transition, y_pred=y_pred)
+    labels, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
     return float(labels.at(predicted).mean())
 
 
@@ -120,7 +117,7 @@ def accuracy_interval(
     >>> print(f"{estimate:.3f}, from {low:.3f} to {high:.3f}")
     0.800, from 0.648 to 0.902
     """
-    labels, (predicted,) = _read(y_bar, n_classes, transition, y_pred=y_pred)
+    labels, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
     low, high = labels.ends()
     return mean_interval(labels.at(predicted), low.min(), high.max(), tail_probability(confidence))
 
@@ -141,7 +138,7 @@ def class_prior(y_bar: ArrayLike, n_classes: int | None = None, transition: Arra
     >>> class_prior([1, 2, 2, 2, 1, 0, 2, 1, 2, 2], n_classes=3).round(3)
     array([ 0.8,  0.4, -0.2])
     """
-    labels, _ = _read(y_bar, n_classes, transition)
+    labels, _ = read(y_bar, n_classes, transition)
     return labels.summed(np.zeros(len(labels), dtype=np.int64), 1)[:, 0] / len(labels)
 
 
@@ -165,7 +162,7 @@ def class_prior_interval(
     (array([1., 0., 0.]), array([0.96, 0.  , 0.  ]), array([1.  , 0.14, 0.14]))
     """
     tail = tail_probability(confidence)
-    labels, _ = _read(y_bar, n_classes, transition)
+    labels, _ = read(y_bar, n_classes, transition)
     distinct, counts = np.unique(labels.labels, axis=0, return_counts=True)  # K bounds of few values, not of N
     kinds = replace(labels, labels=distinct)
     each = (
@@ -204,7 +201,7 @@ def confusion_matrix(
     """
     if normalize not in (None, "true", "pred", "all"):
         raise ValueError(f"`normalize` must be None, 'true', 'pred' or 'all'; got {normalize!r}")
-    labels, (predicted,) = _read(y_bar, n_classes, transition, y_pred=y_pred)
+    labels, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
     counts = labels.summed(predicted, labels.n_classes)
     if normalize is None:
         return counts
@@ -300,7 +297,7 @@ def reliability(
     tail = tail_probability(confidence)
     if isinstance(n_bins, bool) or not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
         raise ValueError(f"`n_bins` must be a whole number of at least 1; got {n_bins!r}")
-    labels, blocks = _read_outputs(y_bar, probabilities, transition, name="probabilities")
+    labels, blocks = read_outputs(y_bar, probabilities, transition, name="probabilities")
     largest, predicted = np.empty(len(labels)), np.empty(len(labels), dtype=np.int64)
     for rows, part in blocks:
         if bool((part < 0).any()) or float((part.sum(dim=1) - 1.0).abs().max()) > 1e-2:
@@ -352,7 +349,7 @@ def compare(
     0.333, from -0.017 to 0.694, p = 0.062
     """
     tail = tail_probability(confidence)
-    labels, (a, b) = _read(y_bar, n_classes, transition, y_pred_a=y_pred_a, y_pred_b=y_pred_b)
+    labels, (a, b) = read(y_bar, n_classes, transition, y_pred_a=y_pred_a, y_pred_b=y_pred_b)
     low, high = labels.ends()
     widest = high.max() - low.min()
     values = labels.at(a) - labels.at(b)
@@ -457,134 +454,10 @@ def _indices(values: NDArray[Any], index: dict[Any, int], *, name: str) -> NDArr
     return found
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """Labels that each say something, with their weights W in float64; (N,) labels never make an (N, K) array."""
-
-    labels: NDArray[Any]
-    n_classes: int
-    inverse: Floats | None
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @cached_property
-    def size(self) -> NDArray[np.int64]:
-        """How many classes each label rules out, (N,)."""
-        return np.ones(len(self), dtype=np.int64) if self.labels.ndim == 1 else self.labels.sum(axis=1)
-
-    @cached_property
-    def ordinary(self) -> NDArray[np.bool_]:
-        """Which labels leave one class and so do not pass through Q, (N,); with two classes "not a" does."""
-        return (self.size == self.n_classes - 1) & (self.n_classes > 2)
-
-    def blocks(self) -> Iterator[slice]:
-        """Ranges of examples, so few that K numbers for each take little memory."""
-        size = max(1, _BLOCK // self.n_classes)
-        return (slice(start, start + size) for start in range(0, len(self), size))
-
-    def weights(self, rows: slice) -> Floats:
-        """Rows W_i of some examples, (B, K)."""
-        labels = self.labels[rows]
-        if labels.ndim == 1:
-            if self.inverse is not None:
-                return self.inverse[labels]
-            return 1.0 - (self.n_classes - 1.0) * (labels[:, None] == np.arange(self.n_classes))
-        size = self.size[rows, None]
-        if self.inverse is None:
-            return 1.0 - labels * ((self.n_classes - 1) / size)
-        return np.where(self.ordinary[rows, None], ~labels, labels @ self.inverse / size)
-
-    def at(self, classes: NDArray[np.int64]) -> Floats:
-        """W_i[k_i] for one class k_i an example, (N,)."""
-        if self.inverse is None:
-            one = self.labels.ndim == 1
-            ruled = self.labels == classes if one else np.take_along_axis(self.labels, classes[:, None], axis=1)[:, 0]
-            return 1.0 - ruled * ((self.n_classes - 1) / self.size)
-        if self.labels.ndim == 1:
-            return self.inverse[self.labels, classes]
-        picked = (np.take_along_axis(self.weights(rows), classes[rows, None], axis=1) for rows in self.blocks())
-        return np.concatenate(list(picked))[:, 0]
-
-    def summed(self, groups: NDArray[np.int64], n_groups: int) -> Floats:
-        """Sums of W_i over the examples of each group, (K, G)."""
-        if self.labels.ndim == 1:
-            counts = np.bincount(self.labels * n_groups + groups, minlength=self.n_classes * n_groups)
-            counts = counts.reshape(self.n_classes, n_groups).astype(np.float64)
-            if self.inverse is None:
-                return counts.sum(axis=0) - (self.n_classes - 1) * counts
-            return self.inverse.T @ counts
-        total = np.zeros((self.n_classes, n_groups))
-        for rows in self.blocks():
-            total += self.weights(rows).T @ (groups[rows, None] == np.arange(n_groups))
-        return total
-
-    def ends(self) -> tuple[Floats, Floats]:
-        """The least and the largest weight that each class can get from labels of the kinds present, (K,) each."""
-        if self.inverse is None:
-            return np.full(self.n_classes, 1.0 - (self.n_classes - 1) / self.size.min()), np.ones(self.n_classes)
-        low, high = self.inverse.min(axis=0), self.inverse.max(axis=0)
-        if self.ordinary.all():
-            return np.zeros(self.n_classes), np.ones(self.n_classes)
-        return (np.minimum(low, 0.0), np.maximum(high, 1.0)) if self.ordinary.any() else (low, high)
-
-
-def _read(
-    y_bar: Any, n_classes: int | None, transition: ArrayLike | None, **predictions: Any
-) -> tuple[_Labels, list[NDArray[np.int64]]]:
-    """Check labels and the predictions that go with them, find K, and leave out the rows that say nothing."""
-    y_bar = to_numpy(y_bar)
-    if n_classes is None and transition is not None:
-        n_classes = len(check_transition(transition))
-    if n_classes is None:
-        n_classes = check_labels(y_bar)[1]
-        if y_bar.ndim == 1:
-            for name, classes in predictions.items():
-                n_classes = max(n_classes, int(check_classes(classes, None, name=name).max()) + 1)
-    y_bar, n_classes = check_labels(y_bar, check_n_classes(n_classes))
-    inverse = None if transition is None else transitions.inverse(transition, n_classes)
-    chosen = [check_classes(classes, n_classes, name=name) for name, classes in predictions.items()]
-    for name, classes in zip(predictions, chosen):
-        if len(classes) != len(y_bar):
-            raise ValueError(f"`y_bar` and `{name}` must have one length; got {len(y_bar)} and {len(classes)}")
-    if y_bar.ndim == 2:
-        informative = y_bar.any(axis=1)
-        if not informative.any():
-            raise ValueError("`y_bar` must rule out a class in at least one row; got only rows that rule out nothing")
-        y_bar, chosen = y_bar[informative], [classes[informative] for classes in chosen]
-    return _Labels(y_bar, n_classes, inverse), chosen
-
-
-def _read_outputs(
-    y_bar: Any, outputs: Any, transition: ArrayLike | None, *, name: str
-) -> tuple[_Labels, Iterator[tuple[slice, Tensor]]]:
-    """Check labels and a model's (N, K) outputs; the latter come back in float64, block by block of the labels."""
-    outputs = outputs.detach() if isinstance(outputs, Tensor) else to_numpy(outputs)
-    if outputs.ndim != 2 or (isinstance(outputs, np.ndarray) and outputs.dtype.kind not in "fiu"):
-        raise ValueError(f"`{name}` must be (N, K) numbers; got shape {tuple(outputs.shape)}, dtype {outputs.dtype}")
-    y_bar, n_classes = check_labels(y_bar)
-    if len(outputs) != len(y_bar):
-        raise ValueError(f"`y_bar` and `{name}` must have one length; got {len(y_bar)} and {len(outputs)}")
-    if outputs.shape[1] < n_classes or (y_bar.ndim == 2 and outputs.shape[1] > n_classes):
-        raise ValueError(f"`{name}` must have one column a class; got {outputs.shape[1]}, and {n_classes} in `y_bar`")
-    labels, _ = _read(y_bar, outputs.shape[1], transition)
-    kept = np.flatnonzero(y_bar.any(axis=1)) if y_bar.ndim == 2 else np.arange(len(y_bar))
-
-    def blocks() -> Iterator[tuple[slice, Tensor]]:
-        for rows in labels.blocks():
-            part = torch.as_tensor(outputs[kept[rows]]).to("cpu", torch.float64)
-            if not bool(torch.isfinite(part).all()):
-                i, k = (~torch.isfinite(part)).nonzero()[0].tolist()
-                raise ValueError(f"`{name}` must be finite; got {part[i, k].item()} at row {kept[rows][i]}, column {k}")
-            yield rows, part
-
-    return labels, blocks()
-
-
 def _example_risks(y_bar: Any, logits: Any, loss: str | Loss, transition: ArrayLike | None) -> Floats:
     """Weighted losses of the examples, (N,), whose mean is the risk."""
     loss = get_loss(loss)
-    labels, blocks = _read_outputs(y_bar, logits, transition, name="logits")
+    labels, blocks = read_outputs(y_bar, logits, transition, name="logits")
     risks = np.empty(len(labels))
     for rows, part in blocks:
         losses = loss(part).detach()
