@@ -196,26 +196,31 @@ def _count(said: list[Said]) -> dict[str, int]:
 
 # ---- versions ----------------------------------------------------------------------------------------------------
 
-_APPEND_ONLY = {
-    "sqlite": [
-        f"""CREATE TRIGGER answer_no_{change} BEFORE {change} ON answer
-        BEGIN SELECT RAISE(ABORT, 'answers are only ever added'); END"""
-        for change in ("update", "delete")
-    ],
-    "postgresql": [
-        """CREATE FUNCTION answer_append_only() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN RAISE EXCEPTION 'answers are only ever added'; END $$""",
-        """CREATE TRIGGER answer_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON answer
-        FOR EACH STATEMENT EXECUTE FUNCTION answer_append_only()""",
-    ],
-}
+
+def append_only(connection: Connection, table: str) -> None:
+    """Let the database itself refuse to change or delete what is in a table."""
+    said = "answers are only ever added"
+    if connection.dialect.name == "sqlite":
+        for change in ("update", "delete"):
+            connection.exec_driver_sql(
+                f"""CREATE TRIGGER {table}_no_{change} BEFORE {change} ON {table}
+                BEGIN SELECT RAISE(ABORT, '{said}'); END"""
+            )
+    else:
+        connection.exec_driver_sql(
+            f"""CREATE FUNCTION {table}_append_only() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION '{said}'; END $$"""
+        )
+        connection.exec_driver_sql(
+            f"""CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
+            FOR EACH STATEMENT EXECUTE FUNCTION {table}_append_only()"""
+        )
 
 
 def _create_record(connection: Connection) -> None:
     """Version 1: what people said."""
     metadata.create_all(connection, tables=RECORD)
-    for statement in _APPEND_ONLY[connection.dialect.name]:
-        connection.exec_driver_sql(statement)
+    append_only(connection, "answer")
 
 
 def _create_derived(connection: Connection) -> None:

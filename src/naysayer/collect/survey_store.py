@@ -18,6 +18,7 @@ from datetime import datetime, timezone
 from sqlalchemy import Column, Connection, MetaData, Table, Text, func, insert, inspect, select
 
 from naysayer.collect.database import Database
+from naysayer.collect.schema import append_only
 from naysayer.collect.store import hash_token
 from naysayer.collect.survey import Survey
 
@@ -36,19 +37,6 @@ submission = Table(
     Column("answers", Text, nullable=False),  # JSON: question → stored option
     sqlite_with_rowid=False,  # a row number would tell the order in which people answered
 )
-_APPEND_ONLY = {
-    "sqlite": [
-        f"""CREATE TRIGGER submission_no_{change} BEFORE {change} ON submission
-        BEGIN SELECT RAISE(ABORT, 'answers are only ever added'); END"""
-        for change in ("update", "delete")
-    ],
-    "postgresql": [
-        """CREATE FUNCTION submission_append_only() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN RAISE EXCEPTION 'answers are only ever added'; END $$""",
-        """CREATE TRIGGER submission_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON submission
-        FOR EACH STATEMENT EXECUTE FUNCTION submission_append_only()""",
-    ],
-}
 
 
 class SurveyStore:
@@ -132,8 +120,7 @@ class SurveyStore:
 def _create(connection: Connection) -> None:
     """Version 1."""
     metadata.create_all(connection)
-    for statement in _APPEND_ONLY[connection.dialect.name]:
-        connection.exec_driver_sql(statement)
+    append_only(connection, "submission")
 
 
 MIGRATIONS = (_create,)  # in order, each from the version before it
