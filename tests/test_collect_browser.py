@@ -400,6 +400,7 @@ def test_a_picture_that_is_gone_is_said_to_be(browser, tmp_path):
         with served(lambda site: make_app(store, site)) as site:
             tab = Tab(browser, site.origin)
             tab.page.wait_for_selector(".card-failed")
+            assert tab.page.get_by_role("button", name="Can’t tell").is_enabled()  # the way on
             tab.context.close()
 
 

@@ -160,8 +160,12 @@ def test_a_server_may_have_other_tables_beside_ours(postgres_url):
     database = Database(postgres_url)
     with database.writing() as connection:
         connection.execute(text("CREATE TABLE bookmark (url TEXT)"))
+        connection.execute(text("INSERT INTO bookmark VALUES ('theirs')"))
+    with Store.open(postgres_url, project=PROJECT) as store:
+        assert store.project == PROJECT
+    with database.reading() as connection:
+        assert connection.scalars(text("SELECT url FROM bookmark")).all() == ["theirs"]
     database.close()
-    Store.open(postgres_url, project=PROJECT).close()
 
 
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n" * 99, b"\0" * 4096, b"SQLite format 3\0", b"x"])

@@ -333,7 +333,7 @@ def test_a_lost_reply_and_a_reload_store_one_letter(visit, store):
     assert all(body == letter for body in one.bodies()), "no second draw"
 
 
-def test_a_refusal_is_told(visit):
+def test_a_refusal_is_told(visit, store):
     one = visit()
     one.choose(SURVEY.questions[0], 0)
     one.review()
@@ -341,6 +341,8 @@ def test_a_refusal_is_told(visit):
     one.page.route("**/answers", lambda route: route.fulfill(status=410, content_type="application/json", body=body))
     one.page.click("#send")
     one.page.wait_for_selector("#status:has-text('This could not be stored: the survey has ended')")
+    assert store.count() == 0
+    assert one.page.is_hidden("#thanks")
 
 
 def test_a_browser_that_stores_nothing_can_answer(visit, store):
