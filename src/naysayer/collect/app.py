@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import uvicorn
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import Depends, Query, Request
 from fastapi import Path as InPath
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,7 +24,7 @@ from naysayer.collect.database import StoreError
 from naysayer.collect.items import Item, read_image
 from naysayer.collect.records import Annotator, Answer, Ask, Conflict, Question, Undo
 from naysayer.collect.replies import MOST_QUESTIONS
-from naysayer.collect.security import Guard, Problem, Site, add_shared_parts, page
+from naysayer.collect.security import Guard, Site, begin_app, page
 from naysayer.collect.store import Store
 
 if TYPE_CHECKING:
@@ -179,19 +179,15 @@ Owner = Annotated[Annotator, Depends(owner)]
 
 def make_app(store: Store, site: Site, *, trainer: Trainer | None = None) -> Guard:
     """Make the app of a store, inside its guard; the dashboard tells of the trainer, where there is one."""
-    app = FastAPI(
-        title="naysayer ask",
-        version="1",
-        description="One item, one question: is it this class? Requests that change something carry X-Naysayer: 1.",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url="/api/openapi.json",
-        redirect_slashes=False,
-        responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}},
+    app = begin_app(
+        "naysayer ask",
+        "One item, one question: is it this class?",
+        site,
+        store.annotator_by_token,
+        to=lambda who: "/dashboard" if who.role == "owner" else "/",
     )
     figures = Figures(store, trainer)
     local = owner_of(store) if site.local else None
-    add_shared_parts(app, site, store.annotator_by_token, to=lambda who: "/dashboard" if who.role == "owner" else "/")
 
     @app.exception_handler(StoreError)
     async def unstored(request: Request, error: StoreError) -> Response:

@@ -347,13 +347,23 @@ def page(template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
     return HTMLResponse(templates.get_template(template).render(**values), status)
 
 
-def add_shared_parts(
-    app: FastAPI, site: Site, identify: Callable[[str], Any], to: Callable[[Any], str] = lambda _: "/"
-) -> None:
-    """Give an app /static, /join and /api/join, and errors as {"error": "..."} (to browsers, as a page).
+def begin_app(
+    name: str, what: str, site: Site, identify: Callable[[str], Any], to: Callable[[Any], str] = lambda _: "/"
+) -> FastAPI:
+    """Begin an app: it has /static, /join and /api/join, and errors as {"error": "..."} (to browsers, as a page).
 
-    `to` says where a person who has joined goes on.
+    `name` and `what` describe it; `to` says where a person who has joined goes on.
     """
+    app = FastAPI(
+        title=name,
+        version="1",
+        description=f"{what} Requests that change something carry X-Naysayer: 1.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        redirect_slashes=False,
+        responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}},
+    )
     static = _static_files()
 
     @app.get("/static/{name}", include_in_schema=False)
@@ -402,6 +412,8 @@ def add_shared_parts(
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> Response:
         return respond(request, 500, "something went wrong on the server; its log says what")
+
+    return app
 
 
 def same(one: str, other: str) -> bool:

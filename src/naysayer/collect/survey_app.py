@@ -12,7 +12,7 @@ import secrets
 import threading
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, Request
 from fastapi import Path as InPath
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from naysayer.collect import survey_results as results
 from naysayer.collect.database import StoreError
-from naysayer.collect.security import Buckets, Guard, Problem, Site, add_shared_parts, page, templates, token_of
+from naysayer.collect.security import Buckets, Guard, Site, begin_app, page, templates, token_of
 from naysayer.collect.survey import MODES, Question, Survey, equal_epsilon, options_left, respondents_needed
 from naysayer.collect.survey_store import SurveyStore
 
@@ -87,17 +87,13 @@ class Latest:
 
 def make_app(survey: Survey, store: SurveyStore, site: Site) -> Guard:
     """Make the app of a survey, inside its guard."""
-    app = FastAPI(
-        title="naysayer survey",
-        version="1",
-        description="Takes what respondents' devices drew. Requests that change something carry X-Naysayer: 1.",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url="/api/openapi.json",
-        redirect_slashes=False,
-        responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}},
+    app = begin_app(
+        "naysayer survey",
+        "Takes what respondents' devices drew.",
+        site,
+        lambda token: token if store.is_owner(token) else None,
+        to=lambda _: "/results",
     )
-    add_shared_parts(app, site, lambda token: token if store.is_owner(token) else None, to=lambda _: "/results")
     latest, numbers = Latest(survey, store), privacy_numbers(survey)
     link = f"/s/{store.key}"
 
