@@ -1,3 +1,3 @@
 """What pytest must not collect: the Triton kernels need a GPU's compiler to import."""
 
-collect_ignore = ["src/naysayer/_triton.py"]
+collect_ignore = ["src/naysayer/engine/_triton.py"]

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from common import hardware, save
 from naysayer import Population, networks, objectives
-from naysayer.augment import crop_and_flip
+from naysayer.engine.augment import crop_and_flip
 
 N, BATCH, EPOCHS = 50_000, 256, 4
 

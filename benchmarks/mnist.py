@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from common import hardware, save
-from naysayer import Population, complement, datasets, metrics, networks, objectives
+from naysayer import Population, complement, metrics, networks, objectives
+from naysayer.data import datasets
 
 EXPECTED = {"free": 77, "max": 89, "ascent": 92, "forward": 94, "pairwise": 82}  # near these, after 300 epochs
 

@@ -39,10 +39,10 @@ from typing import Any
 
 from common import hardware, save
 from naysayer.collect.app import listen, make_app, serve
-from naysayer.collect.items import read_items
 from naysayer.collect.records import Project
 from naysayer.collect.security import Site
 from naysayer.collect.store import Store
+from naysayer.data.items import read_items
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 N_ITEMS = 5000

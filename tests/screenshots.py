@@ -19,11 +19,11 @@ from browser import DESKTOP, PHONE, chromium, served
 from naysayer import complement
 from naysayer.collect import survey_app
 from naysayer.collect.app import invite_to, make_app, owner_of
-from naysayer.collect.items import image_item, record_item, text_item
 from naysayer.collect.learn import train
 from naysayer.collect.store import Answer, Project, Store
-from naysayer.collect.survey import read_survey
-from naysayer.collect.survey_store import SurveyStore
+from naysayer.data.items import image_item, record_item, text_item
+from naysayer.survey.questions import read_survey
+from naysayer.survey.store import SurveyStore
 
 ROOT = Path(__file__).parent.parent
 SIZES = {"phone": PHONE, "desktop": DESKTOP}

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from naysayer.augment import codes, crop_and_flip, hash_bits
-from naysayer.stack import shuffle
+from naysayer.engine.augment import codes, crop_and_flip, hash_bits
+from naysayer.engine.stack import shuffle
 
 PADDING = 4
 CASES = 2 * (2 * PADDING + 1) ** 2

@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from helpers import as_sets, is_rows, raises, random_transition
 from naysayer import complement, transition, unbiased_weights
-from naysayer.boosting import BoostedClassifier, complementary_objective
-from naysayer.metrics import accuracy_score
+from naysayer.measure.metrics import accuracy_score
+from naysayer.models.boosting import BoostedClassifier, complementary_objective
 
 CORRECTIONS = ["forward", "free", "nonnegative", "ascent"]
 BIASED = random_transition(4, 1, diagonal=0.05)

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from helpers import raises
-from naysayer.checks import check_classes, check_labels, check_n_classes, check_transition, to_numpy
+from naysayer.common.checks import to_numpy
+from naysayer.labels.checks import check_classes, check_labels, check_n_classes, check_transition
 
 
 @pytest.mark.parametrize("value", [2, 10, np.int32(7)])

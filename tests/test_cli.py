@@ -24,7 +24,13 @@ import pytest
 from typer.main import get_command
 
 from helpers import every_command
-from naysayer import ComplementaryClassifier, cli, complement, demo, doctor, metrics, planning, stack, tables
+from naysayer import ComplementaryClassifier, cli, complement, metrics
+from naysayer.data import tables
+from naysayer.data.labels import read_labels
+from naysayer.engine import stack
+from naysayer.experiments import demo
+from naysayer.features.tables import TableEncoder
+from naysayer.measure import doctor, planning
 
 CLASSES = ["cat", "dog", "owl"]
 FAST = ["--method", "forward", "--lr", "0.01", "--epochs", "25", "--seeds", "2", "--hidden", "16"]
@@ -285,8 +291,8 @@ def test_evaluate_says_the_same_as_json_and_as_the_library(works, model, others)
     told = works("evaluate", model, others, "--confidence", "0.9", "--json").json
     fitted = ComplementaryClassifier.load(model)
     data = tables.read_table(others)
-    y_bar, names, said = tables.read_labels(data, "not", CLASSES)
-    encoder = tables.TableEncoder.from_dict(fitted.extra_["table"])
+    y_bar, names, said = read_labels(data, "not", CLASSES)
+    encoder = TableEncoder.from_dict(fitted.extra_["table"])
     predicted = fitted.predict_proba(encoder.transform(data)).argmax(axis=1)
     expected = metrics.accuracy_interval(y_bar, predicted, 3, 0.9)
     accuracy = told["accuracy"]
@@ -330,7 +336,7 @@ def test_doctor_says_the_same_as_json_and_as_the_library(works, tmp_path):
     path = write(tmp_path / "pets.csv", only(animals(), "says"))
     text = works("doctor", path, "--label", "says").out
     told = works("doctor", path, "--label", "says", "--json").json
-    y_bar, names, said = tables.read_labels(tables.read_table(path), "says")
+    y_bar, names, said = read_labels(tables.read_table(path), "says")
     expected = doctor.examine(y_bar, 3, names)
     assert told == json.loads(json.dumps({"labels": said} | expected.to_dict()))
     assert said in text
@@ -613,7 +619,9 @@ def test_control_c_before_there_is_anything_to_save(naysayer, tmp_path, pets, in
 
 SLOW = """
 import sys, time
-from naysayer import cli, stack, training
+from naysayer import cli
+from naysayer.engine import stack
+from naysayer.engine import population as training
 
 training.CHECKPOINT_SECONDS = -1.0  # after every epoch
 epoch_of = stack.Stack.epoch
@@ -666,8 +674,8 @@ def test_a_killed_training_loses_nothing(works, tmp_path, pets, others):
 @pytest.fixture
 def stores(tmp_path, monkeypatch):
     """A folder with a store, and with much that is none; the command runs in it."""
-    from naysayer.collect.items import text_item
     from naysayer.collect.store import Project, Store
+    from naysayer.data.items import text_item
 
     monkeypatch.chdir(tmp_path)
     with Store.open("answers.db", project=Project(("cat", "dog"))) as store:
@@ -764,7 +772,7 @@ def test_a_missing_package_is_named_with_its_extra(refuses, stores, monkeypatch,
     def ask(*_: object) -> None:
         raise ModuleNotFoundError(f"No module named '{package}'", name=package)
 
-    monkeypatch.setattr("naysayer.collect.items.read_items", ask)
+    monkeypatch.setattr("naysayer.data.items.read_items", ask)
     refuses(f"the package {package}, which is not here; pip install 'naysayer[{extra}]'", *ASK, "new.db")
 
 

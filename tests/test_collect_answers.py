@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from helpers import raises
-from naysayer.collect.answers import (
+from naysayer.collect.store import Answer, Project, Store
+from naysayer.data.items import text_item
+from naysayer.measure.answers import (
     VALUES,
     Answers,
     accuracy,
@@ -22,9 +24,7 @@ from naysayer.collect.answers import (
     read_answers,
     transition,
 )
-from naysayer.collect.design import _turn_probabilities
-from naysayer.collect.items import text_item
-from naysayer.collect.store import Answer, Project, Store
+from naysayer.measure.design import _turn_probabilities
 
 NAMES = tuple("abcdefghij")
 ROWS = ("item", "asked", "annotator", "value", "probability", "repeat")

@@ -20,10 +20,10 @@ from naysayer.collect import app as module
 from naysayer.collect import dashboard
 from naysayer.collect.app import field_text, listen, make_app, owner_of, sniff, with_article
 from naysayer.collect.database import StoreError
-from naysayer.collect.items import image_item, record_item, text_item
 from naysayer.collect.records import Answer, Project, Training
 from naysayer.collect.security import Site, _static_files, templates
 from naysayer.collect.store import Store
+from naysayer.data.items import image_item, record_item, text_item
 
 POST = {"x-naysayer": "1"}
 CLASSES = ("cat", "dog", "owl")

@@ -12,9 +12,9 @@ from PIL import Image
 
 from browser import DESKTOP, PHONE, chromium, served
 from naysayer.collect.app import invite_to, make_app, owner_of
-from naysayer.collect.items import image_item, record_item, text_item
 from naysayer.collect.records import Project
 from naysayer.collect.store import Store
+from naysayer.data.items import image_item, record_item, text_item
 
 CLASSES = ("cat", "dog", "owl")
 KEYS = {"yes": ["ArrowRight", "y"], "no": ["ArrowLeft", "n"], "skip": [" "]}

@@ -23,8 +23,8 @@ import pytest
 
 from helpers import raises
 from naysayer.collect import database
-from naysayer.collect.items import text_item
 from naysayer.collect.store import Answer, Project, Store, StoreError
+from naysayer.data.items import text_item
 
 PROJECT = Project(("cat", "dog", "horse", "bird"), repeat_share=0.1)
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from helpers import raises
 from naysayer.collect import items
-from naysayer.collect.items import IMAGE_ENDINGS, image_item, is_name, read_items, record_item, text_item
+from naysayer.data.items import IMAGE_ENDINGS, image_item, is_name, read_items, record_item, text_item
 
 
 def picture(path, seed=0, size=(16, 12), **options):

@@ -24,7 +24,11 @@ from helpers import raises
 from naysayer import cli
 from naysayer.collect import learn
 from naysayer.collect.app import make_app
-from naysayer.collect.features import (
+from naysayer.collect.learn import Likelihood, Trainer, features, train
+from naysayer.collect.security import HEADER
+from naysayer.collect.store import Answer, Project, Store
+from naysayer.data.items import image_item, read_items, record_item, text_item
+from naysayer.features.items import (
     Convolution,
     Images,
     Records,
@@ -32,10 +36,6 @@ from naysayer.collect.features import (
     encoder_from_dict,
     fit_encoder,
 )
-from naysayer.collect.items import image_item, read_items, record_item, text_item
-from naysayer.collect.learn import Likelihood, Trainer, features, train
-from naysayer.collect.security import HEADER
-from naysayer.collect.store import Answer, Project, Store
 from naysayer.objectives import Forward
 
 

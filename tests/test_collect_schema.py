@@ -12,9 +12,9 @@ from sqlalchemy.exc import DBAPIError
 from helpers import raises
 from naysayer.collect import schema
 from naysayer.collect.database import Database, StoreError
-from naysayer.collect.items import text_item
 from naysayer.collect.records import Answer, Project
 from naysayer.collect.store import Store
+from naysayer.data.items import text_item
 
 PROJECT = Project(("cat", "dog", "horse"))
 

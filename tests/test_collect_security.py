@@ -13,10 +13,10 @@ from browser import served
 from helpers import raises
 from naysayer.collect import security
 from naysayer.collect.app import invite_to, make_app, owner_of
-from naysayer.collect.items import text_item
 from naysayer.collect.records import Project
 from naysayer.collect.security import Buckets, Guard, Site, is_loopback, reachable, token_of
 from naysayer.collect.store import Store
+from naysayer.data.items import text_item
 
 POST = {"x-naysayer": "1", "content-type": "application/json"}
 

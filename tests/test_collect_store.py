@@ -19,9 +19,9 @@ import pytest
 from helpers import assert_frequencies, assert_shares, raises
 from naysayer.collect import drawing, schema
 from naysayer.collect import store as store_module
-from naysayer.collect.items import Item, record_item, text_item
 from naysayer.collect.records import Ask, Conflict, Project, Undo
 from naysayer.collect.store import Answer, Store, hash_token
+from naysayer.data.items import Item, record_item, text_item
 
 PROJECT = Project(("cat", "dog", "horse", "bird"), repeat_share=0.0)
 

@@ -14,11 +14,12 @@ import pytest
 from scipy.stats import binom, norm
 
 from helpers import raises
-from naysayer import complement, metrics, planning, transition
-from naysayer.collect import survey_results as results
+from naysayer import complement, metrics, transition
 from naysayer.collect import survey_store
 from naysayer.collect.database import StoreError
-from naysayer.collect.survey import (
+from naysayer.measure import planning
+from naysayer.survey import results
+from naysayer.survey.questions import (
     EPSILONS,
     MODES,
     Option,
@@ -32,7 +33,7 @@ from naysayer.collect.survey import (
     respondents_needed,
     truth_probability,
 )
-from naysayer.collect.survey_store import SurveyStore
+from naysayer.survey.store import SurveyStore
 
 WAYS = [("complementary", None), ("calibrated", 0.5), ("calibrated", 2.0), ("randomised_response", 1.0), (None, None)]
 

@@ -20,9 +20,9 @@ from naysayer import cli, complement
 from naysayer.collect import app as web
 from naysayer.collect.database import StoreError
 from naysayer.collect.security import Site
-from naysayer.collect.survey import Option, Question, Survey, respondents_needed
-from naysayer.collect.survey_app import ForgetfulBuckets, make_app, percent, points, privacy_numbers
-from naysayer.collect.survey_store import SurveyStore
+from naysayer.survey.app import ForgetfulBuckets, make_app, percent, points, privacy_numbers
+from naysayer.survey.questions import Option, Question, Survey, respondents_needed
+from naysayer.survey.store import SurveyStore
 
 BAD = '<script>alert("x")</script>'
 SURVEY = Survey(

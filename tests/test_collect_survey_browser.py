@@ -9,9 +9,9 @@ import pytest
 
 from browser import DESKTOP, PHONE, chromium, served
 from helpers import assert_frequencies
-from naysayer.collect.survey import Option, Question, Survey
-from naysayer.collect.survey_app import make_app
-from naysayer.collect.survey_store import SurveyStore
+from naysayer.survey.app import make_app
+from naysayer.survey.questions import Option, Question, Survey
+from naysayer.survey.store import SurveyStore
 
 
 def marked(name, n, mode=None, epsilon=None):

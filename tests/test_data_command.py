@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pytest
 
 import test_datasets
-from naysayer import cli, datasets
+from naysayer import cli
+from naysayer.data import datasets
 from test_datasets import CIFAR, FILES, MNIST, everything, packed, serve, tar, write
 
 small, server, mirrors = test_datasets.small, test_datasets.server, test_datasets.mirrors  # the fixtures

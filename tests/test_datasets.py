@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers import raises
-from naysayer import datasets, readers
-from naysayer.datasets import REGISTRY, Source, check_name, find, get, load, overview, read_cifar, read_idx
+from naysayer.data import datasets, readers
+from naysayer.data.datasets import REGISTRY, Source, check_name, find, get, load, overview, read_cifar, read_idx
 
 CODES = {np.dtype(np.uint8): 8, np.dtype(np.int8): 9, np.dtype(np.int16): 11, np.dtype(np.int32): 12}
 IMAGES = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3)
@@ -612,7 +612,7 @@ def test_the_bar_counts_bytes_and_takes_back_those_in_vain(server, mirrors, monk
 
 FULL_DISK = """
 import resource, signal, sys
-from naysayer import datasets
+from naysayer.data import datasets
 sys.path.insert(0, {tests!r})
 import test_datasets
 datasets.REGISTRY["cifar10"] = test_datasets.with_sums(

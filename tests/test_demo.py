@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from helpers import raises
-from naysayer import datasets, demo, metrics, training
+from naysayer import metrics
+from naysayer.data import datasets
+from naysayer.engine import population as training
+from naysayer.experiments import demo
 from naysayer.objectives import OBJECTIVES
 
 EPOCHS = 2

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import raises
 from naysayer import complement, metrics, transition
-from naysayer.doctor import ClassRow, Finding, examine
+from naysayer.measure.doctor import ClassRow, Finding, examine
 
 EYE = np.eye(5, dtype=bool)
 

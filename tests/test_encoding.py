@@ -11,7 +11,7 @@ import torch
 from sklearn.exceptions import DataConversionWarning
 
 from helpers import raises
-from naysayer.encoding import encode_labels
+from naysayer.labels.encoding import encode_labels
 
 KINDS = {
     "a list": ["cat", "dog", "cat", "bird"],

@@ -28,7 +28,11 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
 
 from helpers import as_sets, is_rows, raises
-from naysayer import ComplementaryClassifier, complement, datasets, estimators, losses, metrics, stack, training
+from naysayer import ComplementaryClassifier, complement, losses, metrics
+from naysayer.data import datasets
+from naysayer.engine import population as training
+from naysayer.engine import stack
+from naysayer.models import classifier as estimators
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
 

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from helpers import raises
-from naysayer import cli, complement, datasets
+from naysayer import cli, complement
+from naysayer.data import datasets
 from naysayer.experiments import figure1, figure2, figure4, jobs, paper, selection_loss, table3
 from naysayer.experiments.jobs import Job, Result, Run
 from naysayer.experiments.report import Cell, Table
@@ -258,7 +259,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path):
     program = (
         "import sys; sys.path.insert(0, 'tests')\n"
         "from test_experiments import *\n"
-        "from naysayer import training\n"
+        "from naysayer.engine import population as training\n"
         "training.CHECKPOINT_SECONDS = 0.0\n"
         "datasets.load = lambda name, folder=None, download=False: tiny(name)\n"
         "def bar(*_, **__):\n"

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from helpers import raises
-from naysayer import files
-from naysayer.files import read_tensors, whole_file, write_tensors, write_text
+from naysayer.common import files
+from naysayer.common.files import read_tensors, whole_file, write_tensors, write_text
 
 TENSORS = {
     "floats": torch.arange(6.0).reshape(2, 3),
@@ -89,7 +89,7 @@ def test_a_process_that_is_killed_leaves_the_old_content(tmp_path):
     path = tmp_path / "file"
     write_text(path, "old")
     program = (
-        "import os, sys; from naysayer.files import whole_file\n"
+        "import os, sys; from naysayer.common.files import whole_file\n"
         "with whole_file(sys.argv[1]) as temporary:\n"
         "    temporary.write_text('half'); os._exit(9)"
     )

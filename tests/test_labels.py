@@ -10,8 +10,10 @@ import pandas
 import pytest
 
 from helpers import assert_frequencies, assert_shares, raises, random_transition
-from naysayer import complement, labels, ruled_out, transition
-from naysayer.labels import generator, is_missing
+from naysayer import complement, ruled_out, transition
+from naysayer.labels import drawing
+from naysayer.labels.drawing import generator
+from naysayer.labels.reading import is_missing
 
 
 def test_the_frequency_helpers_can_fail():
@@ -142,7 +144,7 @@ def test_a_class_with_inclusion_probability_one_is_in_every_set():
 
 @pytest.mark.parametrize("told", [False, True])
 def test_sets_do_not_depend_on_where_chunks_end(monkeypatch, told):
-    monkeypatch.setattr(labels, "_CHUNK", 70)  # 10 rows of 7 classes
+    monkeypatch.setattr(drawing, "_CHUNK", 70)  # 10 rows of 7 classes
     y = np.arange(10_003) % 7
     ruled = complement(y, 7, n_labels=3, transition=transition.uniform(7) if told else None, random_state=7)
     assert (ruled.sum(axis=1) == 3).all()

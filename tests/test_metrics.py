@@ -14,7 +14,9 @@ from sklearn import metrics as sklearn_metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from naysayer import complement, intervals, losses, metrics, transition, weights
+from naysayer import complement, losses, metrics, transition
+from naysayer.measure import intervals
+from naysayer.measure import sample as weights
 
 BIASED = transition.biased([[0, 1, 2, 4], [2, 0, 1, 1], [1, 3, 0, 1], [1, 1, 5, 0]])
 NOISY = transition.noisy(4, 0.1, base=BIASED)

@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 
 from naysayer import networks
-from naysayer.networks import MLP, StackedLinear
+from naysayer.engine.networks import MLP, StackedLinear
 
 
 def plain(module):

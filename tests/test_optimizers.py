@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from naysayer.optimizers import OPTIMIZERS, StackedOptimizer
+from naysayer.engine.optimizers import OPTIMIZERS, StackedOptimizer
 
 SHAPES = [(5, 3), (3,), (3, 2, 4)]  # one run's weights and biases
 STEPS = 12

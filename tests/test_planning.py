@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from helpers import answers, ordinary_labels, raises, single_rows
 from naysayer import complement, metrics, transition
-from naysayer.planning import LEAST_MARGIN, Plan, _contradiction, labels_needed, margin_reached
+from naysayer.measure.planning import LEAST_MARGIN, Plan, _contradiction, labels_needed, margin_reached
 
 KINDS = Plan._fields
 CASES = [(K, accuracy) for K in (2, 3, 10) for accuracy in (0.5, 0.9, 0.99)]

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import raises
-from naysayer.demo import COLOURS, METHODS
 from naysayer.experiments import plots
+from naysayer.experiments.demo import COLOURS, METHODS
 
 RNG = np.random.default_rng(0)
 

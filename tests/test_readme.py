@@ -24,7 +24,7 @@ from typer.main import get_command
 
 from helpers import every_command
 from naysayer import cli
-from naysayer.collect.survey import read_survey
+from naysayer.survey.questions import read_survey
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf8")

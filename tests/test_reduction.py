@@ -24,8 +24,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from helpers import as_sets, assert_frequencies, every_way, is_rows, raises, random_transition
 from naysayer import complement, transition
-from naysayer.metrics import accuracy_score
-from naysayer.reduction import ReductionClassifier, _draw, _label_shares, project_to_simplex
+from naysayer.measure.metrics import accuracy_score
+from naysayer.models.reduction import ReductionClassifier, _draw, _label_shares, project_to_simplex
 
 
 class Oracle(ClassifierMixin, BaseEstimator):

@@ -11,6 +11,7 @@ from torch.func import vmap
 
 from helpers import as_sets, every_way, is_rows, raises, random_transition, risks_by_hand, uniform_sets
 from naysayer import losses, risk, transition, unbiased_weights
+from naysayer.labels.weights import count_labels, inverse_tensor, label_weights, weights_at
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -174,9 +175,9 @@ def test_unbiased_weights_checks_its_labels():
 def test_weights_at_one_class_are_entries_of_the_rows(encode, q):
     y = torch.as_tensor(encode([0, 3, 2, 2, 1]))
     classes = torch.tensor([0, 1, 2, 3, 0])
-    inverse = risk.inverse_tensor(q, 4)
-    rows = risk.label_weights(y, 4, inverse)
-    torch.testing.assert_close(risk.weights_at(y, classes, 4, inverse), rows[torch.arange(5), classes])
+    inverse = inverse_tensor(q, 4)
+    rows = label_weights(y, 4, inverse)
+    torch.testing.assert_close(weights_at(y, classes, 4, inverse), rows[torch.arange(5), classes])
 
 
 # ---- mini-batches ---------------------------------------------------------------------------------------------
@@ -211,14 +212,14 @@ def rows_of(q, n_classes=4):
 def test_batch_weights_are_the_papers_formula(loss, q):
     logits = torch.randn(len(LABELS), 4, generator=torch.Generator().manual_seed(0))
     y, prior = torch.tensor(LABELS), torch.tensor(PRIOR)
-    weights = risk.batch_weights(y, prior, 1.0, risk.inverse_tensor(q, 4))
+    weights = risk.batch_weights(y, prior, 1.0, inverse_tensor(q, 4))
     by_hand = risks_by_hand(loss(logits), LABELS, PRIOR, None if q is None else np.linalg.inv(q))
     torch.testing.assert_close(risk.class_risks(loss(logits), weights), torch.stack(by_hand))
 
 
 @pytest.mark.parametrize("q", [None, random_transition(4)])
 def test_batch_weights_of_one_hot_rows_equal_those_of_single_labels(q):
-    inverse, prior = risk.inverse_tensor(q, 4), torch.tensor(PRIOR)
+    inverse, prior = inverse_tensor(q, 4), torch.tensor(PRIOR)
     single = risk.batch_weights(torch.tensor(LABELS), prior, 1.0, inverse)
     torch.testing.assert_close(risk.batch_weights(torch.tensor(as_sets(LABELS, 4)), prior, 1.0, inverse), single)
 
@@ -231,7 +232,7 @@ def test_sets_and_ordinary_labels_in_a_batch(alpha, q):
     for i, size in enumerate([1, 1, 2, 2, 2, 3, 3, 1, 4, 4, 4, 0, 0, 2]):
         sets[i, rng.choice(5, size, replace=False)] = True
     prior = rng.dirichlet(np.ones(5))
-    weights = risk.batch_weights(torch.tensor(sets), torch.tensor(prior), alpha, risk.inverse_tensor(q, 5))
+    weights = risk.batch_weights(torch.tensor(sets), torch.tensor(prior), alpha, inverse_tensor(q, 5))
     torch.testing.assert_close(weights, batch_by_loops(sets, prior, alpha, rows_of(q, 5)))
     assert not weights[sets.sum(axis=1) == 0].any()  # silence weighs nothing
 
@@ -268,7 +269,7 @@ def test_leading_axes_and_vmap_equal_a_loop(kind, q):
         y = torch.tensor(sets)
     prior = torch.tensor(rng.dirichlet(np.ones(4), 3))
     alpha = torch.tensor([[0.2], [0.5], [0.9]])
-    inverse = risk.inverse_tensor(q, 4)
+    inverse = inverse_tensor(q, 4)
     values = torch.tensor(rng.normal(size=(3, 9, 4)))
 
     def risks(y, prior, alpha, values):
@@ -278,11 +279,11 @@ def test_leading_axes_and_vmap_equal_a_loop(kind, q):
     torch.testing.assert_close(risks(y, prior, alpha, values), loop)
     torch.testing.assert_close(vmap(risks)(y, prior, alpha, values), loop)
     for function in (
-        lambda y: risk.label_weights(y, 4, inverse),
-        lambda y: risk.count_labels(y, 4, inverse is not None),
+        lambda y: label_weights(y, 4, inverse),
+        lambda y: count_labels(y, 4, inverse is not None),
         lambda y: risk.kind_weights(y, 0.4),
         lambda y: risk.kind_weights(y, None),
-        lambda y: risk.weights_at(y, torch.arange(9) % 4, 4, inverse),
+        lambda y: weights_at(y, torch.arange(9) % 4, 4, inverse),
     ):
         each = torch.stack([function(one) for one in y])
         torch.testing.assert_close(function(y), each)
@@ -303,10 +304,10 @@ def test_example_weights_with_leading_axes():
 
 
 def test_labels_are_counted():
-    counts = risk.count_labels(torch.tensor(LABELS), 4)
+    counts = count_labels(torch.tensor(LABELS), 4)
     assert counts.tolist() == [2, 4, 3, 0, 0]
     sets = np.concatenate([as_sets([0, 1], 4), is_rows([2, 2, 3], 4), [[True, True, False, False]], np.zeros((2, 4))])
-    counts = risk.count_labels(torch.tensor(sets.astype(bool)), 4)
+    counts = count_labels(torch.tensor(sets.astype(bool)), 4)
     assert counts.tolist() == [1.5, 1.5, 0, 0, 3]
     prior, share = risk.shares(counts)
     assert prior.tolist() == [0.5, 0.5, 0, 0]
@@ -318,8 +319,8 @@ def test_labels_are_counted():
 
 def test_with_two_classes_a_label_is_ordinary_unless_a_matrix_says_how_it_came_about():
     sets = torch.tensor(as_sets([0, 1, 1], 2))
-    assert risk.count_labels(sets, 2).tolist() == [0, 0, 3]
-    assert risk.count_labels(sets, 2, known_transition=True).tolist() == [1, 2, 0]
+    assert count_labels(sets, 2).tolist() == [0, 0, 3]
+    assert count_labels(sets, 2, known_transition=True).tolist() == [1, 2, 0]
 
 
 def test_plain_means_weigh_examples_that_say_something():

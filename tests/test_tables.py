@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from naysayer.tables import Table, TableEncoder, read_labels, read_table
+from naysayer.data.labels import read_labels
+from naysayer.data.tables import Table, read_table
+from naysayer.features.tables import TableEncoder
 
 ROWS = {"age": [20, None, 41], "pet": ["cat", "dog", None], "tame": [True, False, None], "label": ["!a", "!b", "c"]}
 

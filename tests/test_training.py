@@ -14,10 +14,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from helpers import assert_frequencies, assert_same_runs, is_rows, raises, random_transition
-from naysayer import Population, complement, networks, objectives, training, transition, unbiased_weights
-from naysayer.augment import crop_and_flip
-from naysayer.stack import shuffle
-from naysayer.training import cosine_schedule, step_schedule
+from naysayer import Population, complement, networks, objectives, transition, unbiased_weights
+from naysayer.engine import population as training
+from naysayer.engine.augment import crop_and_flip
+from naysayer.engine.population import cosine_schedule, step_schedule
+from naysayer.engine.stack import shuffle
 
 SEEDS, RATES, DECAYS = [3, 1, 4], [0.01, 0.003, 0.02], [0.0, 0.1, 0.01]
 TOLERANCE = 1e-4  # float32 sums in another order, over a few dozen steps
@@ -448,8 +449,8 @@ def test_validation_in_blocks_is_the_same(monkeypatch):
     X, y, y_bar = blobs()
     how = {"max_epochs": 1, "validation_rows": np.arange(101), "test": (X, y)}
     whole = make().fit(X, y_bar, **how)
-    monkeypatch.setattr("naysayer.stack.EVALUATE", 50)
-    monkeypatch.setattr("naysayer.training.EVALUATE", 50)
+    monkeypatch.setattr("naysayer.engine.stack.EVALUATE", 50)
+    monkeypatch.setattr("naysayer.engine.population.EVALUATE", 50)
     blocks = make().fit(X, y_bar, **how)
     assert_same_runs(whole, blocks, 1e-5)
     torch.testing.assert_close(whole.logits(X), blocks.logits(X))

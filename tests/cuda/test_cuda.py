@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from naysayer import Population, complement, kernels, networks, objectives, risk
-from naysayer.augment import crop_and_flip
-from naysayer.optimizers import StackedOptimizer
+from naysayer import Population, complement, networks, objectives
+from naysayer.engine import kernels
+from naysayer.engine.augment import crop_and_flip
+from naysayer.engine.optimizers import StackedOptimizer
+from naysayer.labels.weights import one_hot
 
 METHODS = {
     "free": objectives.Unbiased,
@@ -106,7 +108,7 @@ def test_user_module_is_captured_and_dropout_varies():
 def test_step_is_free_of_synchronisation():
     logits = torch.randn(64, 5, device="cuda", requires_grad=True)
     y = torch.randint(0, 5, (64,), device="cuda")
-    sets = risk.one_hot(y, 5)
+    sets = one_hot(y, 5)
     made = [kind(5).cuda() for kind in objectives.OBJECTIVES.values()]
     made += [objectives.Unbiased(5, loss="one_vs_all(sigmoid)").cuda()]
     for objective in made:

@@ -1,1 +1,1 @@
-"""The web apps that ask people: yes/no labelling, and the private survey."""
+"""The web app that asks people: is this a cat? Yes, no, or can't tell."""

@@ -21,11 +21,11 @@ from starlette.exceptions import HTTPException
 
 from naysayer.collect.dashboard import Figures
 from naysayer.collect.database import StoreError
-from naysayer.collect.items import Item, read_image
 from naysayer.collect.records import Annotator, Answer, Ask, Conflict, Question, Undo
 from naysayer.collect.replies import MOST_QUESTIONS
 from naysayer.collect.security import Guard, Site, begin_app, page
 from naysayer.collect.store import Store
+from naysayer.data.items import Item, read_image
 
 if TYPE_CHECKING:
     from naysayer.collect.learn import Trainer

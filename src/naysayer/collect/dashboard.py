@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.stats import binomtest
 
-from naysayer.collect.answers import examine, from_standing, how_many_more
 from naysayer.collect.records import Standing, Training
 from naysayer.collect.store import Store
-from naysayer.planning import margin_reached
+from naysayer.measure.answers import examine, from_standing, how_many_more
+from naysayer.measure.planning import margin_reached
 
 if TYPE_CHECKING:
     from naysayer.collect.learn import Trainer

@@ -25,10 +25,10 @@ from sqlalchemy import (
     tuple_,
 )
 
-from naysayer.collect.items import Item
 from naysayer.collect.questions import Candidate, Pool, is_repeat, repeat_tries
 from naysayer.collect.records import Ask, Project, Question
 from naysayer.collect.schema import annotator, answer, item, one_of, pending, question, said_of, stands, tally
+from naysayer.data.items import Item
 
 PENDING_SECONDS = 600.0  # a question that is not answered by then no longer keeps others from its item
 REPEAT_AFTER = 10  # own answers that lie between a question and its repetition to the same annotator

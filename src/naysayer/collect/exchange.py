@@ -17,11 +17,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from naysayer.collect.items import IMAGE_ENDINGS, image_item, record_item, text_item
 from naysayer.collect.records import Project
 from naysayer.collect.store import Store
 from naysayer.collect.tools import LAST_SECOND, Rows, kept_in, new_choices, read_label_studio, read_prodigy
-from naysayer.files import whole_file, write_text
+from naysayer.common.files import whole_file, write_text
+from naysayer.data.items import IMAGE_ENDINGS, image_item, record_item, text_item
 
 # The columns of each table, in the order in which tables are loaded.
 TABLES: dict[str, dict[str, type]] = {
@@ -239,7 +239,7 @@ def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
 
     - Prodigy, ``.jsonl``: "accept" is yes, "reject" is no, "ignore" is dropped. The question is taken to be one about
       a class drawn with the project's probabilities among those not ruled out yet; a second answer about the same
-      class is a repetition. `naysayer.collect.answers.examine` tells where that cannot be.
+      class is a repetition. `naysayer.measure.answers.examine` tells where that cannot be.
     - Label Studio, ``.json``: a choice "cat" or "is cat" is yes, "not cat" or "!cat" is no. Nobody drew a class to be
       asked about, so these answers serve for training and not for estimates, unless they came from `export`.
 

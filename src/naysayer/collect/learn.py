@@ -22,13 +22,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from naysayer import metrics
-from naysayer.collect.answers import Answers, accuracy, error_rates, from_standing, labels
-from naysayer.collect.features import Convolution, Encoder, Images, encoder_from_dict, fit_encoder
-from naysayer.collect.items import Item
 from naysayer.collect.store import Store
-from naysayer.estimators import ComplementaryClassifier
-from naysayer.intervals import Interval
+from naysayer.data.items import Item
+from naysayer.features.items import Convolution, Encoder, Images, encoder_from_dict, fit_encoder
+from naysayer.measure import metrics
+from naysayer.measure.answers import Answers, accuracy, error_rates, from_standing, labels
+from naysayer.measure.intervals import Interval
+from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.objectives import Forward, Objective
 
 FOLDS = 5
@@ -106,7 +106,7 @@ def features(store: Store, ids: Sequence[str] | None = None) -> tuple[NDArray[An
     """Give the features of a store's items, those with these ids or all, and the encoder; it is fitted to all of them.
 
     Images become pixels (N, C, S, S) in uint8, texts TF-IDF and records their columns (N, D) in float32; see
-    :mod:`naysayer.collect.features`.
+    :mod:`naysayer.features.items`.
     """
     items = {item.id: item for item in store.items()}
     encoder = fit_encoder(list(items.values()))
@@ -146,7 +146,7 @@ def train(
     Examples
     --------
     >>> import tempfile
-    >>> from naysayer.collect.items import record_item
+    >>> from naysayer.data.items import record_item
     >>> from naysayer.collect.store import Answer, Project
     >>> folder = tempfile.TemporaryDirectory()
     >>> store = Store.open(folder.name + "/answers.db", project=Project(("low", "high")), random_state=0)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from naysayer.collect.items import Item, is_name
+from naysayer.data.items import Item, is_name
 
 Value = Literal["yes", "no", "skip"]
 Role = Literal["owner", "annotator"]

@@ -25,7 +25,6 @@ from sqlalchemy.exc import IntegrityError
 from naysayer.collect import schema
 from naysayer.collect.database import Database, StoreError
 from naysayer.collect.drawing import hand_out, to_item, undecided
-from naysayer.collect.items import Item, is_name
 from naysayer.collect.records import (
     Annotator,
     Answer,
@@ -43,6 +42,7 @@ from naysayer.collect.records import (
 from naysayer.collect.replies import check_request, is_id, store_answers, take_back
 from naysayer.collect.schema import annotator, answer, item, meta, pending, question, stands, tally, training
 from naysayer.collect.writer import GroupWriter
+from naysayer.data.items import Item, is_name
 
 __all__ = [
     "Annotator",
@@ -76,7 +76,7 @@ class Store:
     Examples
     --------
     >>> import tempfile
-    >>> from naysayer.collect.items import text_item
+    >>> from naysayer.data.items import text_item
     >>> folder = tempfile.TemporaryDirectory()
     >>> store = Store.open(folder.name + "/answers.db", project=Project(("good", "bad")))
     >>> store.register([text_item("A fine film.", "reviews.csv row 1")])

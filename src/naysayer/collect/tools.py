@@ -10,9 +10,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from naysayer.collect.items import IMAGE_ENDINGS, Item, image_item, record_item, text_item
 from naysayer.collect.questions import class_probabilities
 from naysayer.collect.store import Store
+from naysayer.data.items import IMAGE_ENDINGS, Item, image_item, record_item, text_item
 
 Rows = dict[str, list[dict[str, Any]]]
 LAST_SECOND = 253402300800.0  # the end of the year 9999, after which there are no dates

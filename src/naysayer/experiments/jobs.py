@@ -26,12 +26,16 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from naysayer import __version__, datasets, metrics, networks, transition
-from naysayer.files import whole_file
-from naysayer.labels import complement
+from naysayer import __version__
+from naysayer.common.files import whole_file
+from naysayer.common.progress import Bar
+from naysayer.data import datasets
+from naysayer.engine import networks
+from naysayer.engine.population import Population, pick_device, step_schedule
+from naysayer.labels import transition
+from naysayer.labels.drawing import complement
+from naysayer.measure import metrics
 from naysayer.objectives import OBJECTIVES, Objective
-from naysayer.progress import Bar
-from naysayer.training import Population, pick_device, step_schedule
 
 NETWORKS = ("linear", "mlp", "resnet", "densenet")
 

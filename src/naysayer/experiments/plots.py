@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 
-from naysayer.demo import COLOURS, METHODS
-from naysayer.files import whole_file
+from naysayer.common.files import whole_file
+from naysayer.experiments.demo import COLOURS, METHODS
 
 MODELS = {"linear": "#56B4E9", "MLP": "#0072B2"}  # light and dark blue, as in the paper
 CRITERIA = {  # how an epoch and a learning rate are chosen: colour and marker, so that neither has to be seen alone

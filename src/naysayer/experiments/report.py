@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from naysayer.files import write_text
+from naysayer.common.files import write_text
 
 ABOUT = "Settings, versions, seeds"
 LEGEND = "▲ higher, ▼ lower: more than two pooled standard deviations from the paper's number."

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from naysayer import datasets
-from naysayer.checks import near
+from naysayer.common.checks import near
+from naysayer.common.progress import Bar, progress_bar
+from naysayer.data import datasets
 from naysayer.experiments import figure1, figure2, figure4, jobs, selection_loss, table3
 from naysayer.experiments.jobs import Job, Result
 from naysayer.experiments.report import Section, Table, write_csv, write_html, write_markdown
 from naysayer.experiments.scale import Scale
 from naysayer.experiments.sweeps import SWEEPS
-from naysayer.progress import Bar, progress_bar
 
 
 class Experiment(NamedTuple):
@@ -67,7 +67,7 @@ def reproduce(
     names : of :data:`EXPERIMENTS`, or "all".
     out : a folder; what earlier calls finished there is taken over, and what they began is gone on with.
     scale : fewer epochs, trials or data sets than the paper's.
-    data : a folder of data sets; see :func:`naysayer.datasets.load`.
+    data : a folder of data sets; see :func:`naysayer.data.datasets.load`.
     device : "auto", "cpu" or "cuda".
     train : if false, draw what is there, with as many epochs as it has, and train nothing.
     markdown : also write the report as this file.

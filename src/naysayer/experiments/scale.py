@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from naysayer.checks import near
+from naysayer.common.checks import near
 from naysayer.experiments.jobs import Job
 
 SMALL = ("mnist", "fashion", "kuzushiji")

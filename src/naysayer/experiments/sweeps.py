@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from naysayer.demo import METHODS as TITLES_OF_METHODS
 from naysayer.experiments import plots
+from naysayer.experiments.demo import METHODS as TITLES_OF_METHODS
 from naysayer.experiments.jobs import Job, Result, Run
 from naysayer.experiments.report import Cell, Figure, Section, Table
 from naysayer.experiments.scale import QUICK_ROWS, Scale

@@ -1,0 +1,5 @@
+"""The command: parse, call, print."""
+
+from naysayer.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,51 @@
+"""What must hold of any argument, and how a wrong one is answered."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def check_count(value: Any, name: str) -> int:
+    """Check that a value is a whole number of at least 1; `name` is how the caller knows it.
+
+    Examples
+    --------
+    >>> check_count(0, "`max_epochs`")
+    Traceback (most recent call last):
+    ValueError: `max_epochs` must be a whole number of at least 1; got 0
+    """
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        whole = 0
+    if whole < 1 or isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+    return whole
+
+
+def to_numpy(values: Any) -> NDArray[Any]:
+    """Give a numpy view or copy of a list, array, pandas object or tensor."""
+    if hasattr(values, "detach"):  # a tensor, told without torch
+        return np.asarray(values.detach().cpu().numpy())
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError("labels must form a 1-D or 2-D array; got rows of different lengths") from None
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Quote a name with the known one that may have been meant.
+
+    Examples
+    --------
+    >>> print(near("minst", ["mnist", "fashion"]))
+    'minst' (did you mean 'mnist'?)
+    """
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f"{name!r} (did you mean {found[0]!r}?)" if found else repr(name)

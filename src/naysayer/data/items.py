@@ -1,0 +1,272 @@
+"""What people are asked about: images, texts or records, each known by a hash of its content."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import stat
+import sys
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from naysayer.data.tables import read_table
+
+IMAGE_ENDINGS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".gif": "GIF", ".webp": "WEBP", ".bmp": "BMP"}
+TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+_MOST_BYTES = 100 * 2**20  # of an image file
+_MOST_PIXELS = 100_000_000  # a small file can claim more pixels than there is memory for
+
+_TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # they turn what comes after them around
+
+Kind = Literal["image", "text", "record"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to ask about.
+
+    Parameters
+    ----------
+    id : the first 32 hexadecimal digits of the SHA-256 of its content, so that the same content is the same item.
+    kind : "image", "text" or "record".
+    name : where it came from, for people: a path within the folder, or a file and its row.
+    path : of an image, the absolute path of its file; else None.
+    content : the text, or the record as a dictionary; of an image None.
+
+    Examples
+    --------
+    >>> item = text_item("A fine film.", "reviews.csv row 1")
+    >>> item.kind, item.id
+    ('text', '2b9e8b7903e329c1db47fd77ab7ff364')
+    """
+
+    id: str
+    kind: Kind
+    name: str
+    path: str | None = None
+    content: str | dict[str, Any] | None = None
+
+
+def text_item(text: str, name: str) -> Item:
+    """Make the item of a text."""
+    return Item(_hash(text.encode()), "text", name, content=text)
+
+
+def record_item(record: dict[str, Any], name: str) -> Item:
+    """Make the item of a record: a dictionary of texts, numbers, truth values and None.
+
+    What is None does not count in the hash, so that a new column without values makes no new items.
+    """
+    known = {key: value for key, value in record.items() if value is not None}
+    return Item(_hash(json.dumps(known, sort_keys=True).encode()), "record", name, content=record)
+
+
+def image_item(path: str | os.PathLike[str], name: str) -> Item:
+    """Make the item of an image file; one that does not open as an image of the kind its name says is refused."""
+    path = Path(path)
+    if path.suffix.lower() not in IMAGE_ENDINGS:
+        raise ValueError(f"an image's name must end in {', '.join(IMAGE_ENDINGS)}; got {path}")
+    content = read_image(path)
+    _check_image(content, path)
+    return Item(_hash(content), "image", name, path=os.path.abspath(path))
+
+
+def read_image(path: str | os.PathLike[str]) -> bytes:
+    """Read an image file; one that is too large, or a pipe or device that would never end, is refused unread."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path} must be a file; it is something else")
+    if status.st_size > _MOST_BYTES:
+        raise ValueError(f"{path} must be at most {_MOST_BYTES >> 20} MiB; it has {status.st_size >> 20}")
+    return Path(path).read_bytes()
+
+
+def is_name(text: str) -> bool:
+    """Whether a text may name something: it can be seen, is UTF-8, keeps to its line, and turns no writing around it.
+
+    Examples
+    --------
+    >>> is_name("Screenshot at 9.41\\u202fAM.png"), is_name("two\\nlines"), is_name("\\u202egnp.exe")
+    (True, False, False)
+    """
+    kinds = {unicodedata.category(sign) for sign in text}
+    turns = any(unicodedata.bidirectional(sign) in _TURNS for sign in text)
+    return bool(kinds - {"Zs", "Cf"}) and not kinds & {"Cc", "Cs", "Zl", "Zp"} and not turns
+
+
+def _hash(content: bytes) -> str:
+    """Give the id of a content."""
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _to_stderr(line: str) -> None:
+    """Tell a person in one line."""
+    print(line, file=sys.stderr)
+
+
+def read_items(path: str | os.PathLike[str], report: Callable[[str], None] = _to_stderr) -> Iterator[Item]:
+    """Read what people shall be asked about.
+
+    A folder is searched for images (jpg, jpeg, png, gif, webp, bmp), its folders too, in the order of their names;
+    names that begin with a dot are passed over. In a CSV, TSV, Parquet or JSONL file each row is an item: a text, where
+    there is a column ``text`` or only one column; else a record. The same content twice is one item.
+
+    Parameters
+    ----------
+    path : the folder or file.
+    report : is told, in one line each, what was left out: an image that does not open, a row without a text.
+
+    Yields
+    ------
+    Item
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "reviews.csv")
+    ...     _ = path.write_text("text\\nA fine film.\\nToo long.\\nA fine film.\\n")
+    ...     [(item.name, item.content) for item in read_items(path)]
+    [('reviews.csv row 1', 'A fine film.'), ('reviews.csv row 2', 'Too long.')]
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no file or folder at {path}")
+    if path.is_dir():
+        return _once(_images(path, report), f"{path} must hold images ({', '.join(IMAGE_ENDINGS)}); it has none")
+    if path.suffix.lower() not in TABLE_ENDINGS:
+        raise ValueError(
+            f"items must be a folder of images or a file that ends in {', '.join(TABLE_ENDINGS)}; got {path}"
+        )
+    return _once(_rows(path, report), f"{path} must hold texts or records; none of its rows has one")
+
+
+def _once(items: Iterator[Item], empty: str) -> Iterator[Item]:
+    """Give each item once; refuse that there are none."""
+    seen: set[str] = set()
+    for item in items:
+        if item.id not in seen:
+            seen.add(item.id)
+            yield item
+    if not seen:
+        raise ValueError(empty)
+
+
+# ---- images ------------------------------------------------------------------------------------------------------
+
+
+def _images(folder: Path, report: Callable[[str], None]) -> Iterator[Item]:
+    """Read the images of a folder and of the folders in it."""
+    for path in _files(folder):
+        name = path.relative_to(folder).as_posix()
+        try:
+            if not is_name(name):
+                raise ValueError(f"the name {name!r} must be printable UTF-8; rename it")
+            yield image_item(path, name)
+        except (OSError, ValueError) as error:
+            report(f"left out: {' '.join(str(error).split())}")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Give the image files, by their names, in the order of their paths."""
+    for at, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith(".") and os.path.splitext(name)[1].lower() in IMAGE_ENDINGS:
+                yield Path(at, name)
+
+
+def _check_image(content: bytes, path: Path) -> None:
+    """Check that an image can be decoded, by no decoder but the one its ending names, its size before its pixels."""
+    from PIL import Image, UnidentifiedImageError
+
+    kind = IMAGE_ENDINGS[path.suffix.lower()]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's own limit warns first; ours is checked below
+            with Image.open(io.BytesIO(content), formats=[kind]) as image:
+                pixels = image.width * image.height
+                if pixels <= _MOST_PIXELS:
+                    image.draft("RGB", (1, 1))  # of a JPEG, decode an eighth
+                    image.load()
+    except Image.DecompressionBombError:
+        pixels = 2 * (Image.MAX_IMAGE_PIXELS or _MOST_PIXELS)
+    except Exception as error:  # decoders raise many kinds on damaged files, struct.error and SyntaxError among them
+        reason = "" if isinstance(error, UnidentifiedImageError) else f": {' '.join(str(error).split())[:100]}"
+        raise ValueError(f"{path} must open as a {kind} image; it does not{reason}") from None
+    if pixels > _MOST_PIXELS:
+        raise ValueError(f"{path} must have at most {_MOST_PIXELS:,} pixels; it has more; make it smaller")
+
+
+# ---- texts and records -------------------------------------------------------------------------------------------
+
+
+def _rows(path: Path, report: Callable[[str], None]) -> Iterator[Item]:
+    """Read the rows of a file as texts or as records."""
+    columns = _read_jsonl(path) if path.suffix.lower() in (".jsonl", ".ndjson") else _read_columns(path)
+    text = "text" if "text" in columns else next(iter(columns)) if len(columns) == 1 else None
+    for i, values in enumerate(zip(*([columns[text]] if text is not None else columns.values())), start=1):
+        name = f"{path.name} row {i}"
+        known = [value for value in values if value is not None and str(value).strip()]
+        if not known:
+            report(f"left out: row {i} of {path} has no {'text' if text is not None else 'values'}")
+        elif text is not None:
+            yield text_item(str(values[0]), name)
+        else:
+            yield record_item(dict(zip(columns, map(_flat(path, i), values))), name)
+
+
+def _flat(path: Path, row: int) -> Callable[[Any], Any]:
+    """Refuse a value that is itself a list or an object."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, (list, dict)):
+            raise ValueError(
+                f"{path} must hold texts and numbers; got a {type(value).__name__} in row {row}; flatten it"
+            )
+        return value
+
+    return check
+
+
+def _read_columns(path: Path) -> dict[str, list[Any]]:
+    """Read a table; what is missing is None."""
+    table = read_table(path)
+    columns = {}
+    for name, column in table.columns.items():
+        columns[name] = [None if isinstance(v, float) and math.isnan(v) else v for v in column.tolist()]
+    return columns
+
+
+def _read_jsonl(path: Path) -> dict[str, list[Any]]:
+    """Read lines of JSON, each an object or a bare text; what an object lacks is None."""
+    rows = []
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} must be text in UTF-8; {error.reason} at byte {error.start}; save it as UTF-8"
+        ) from None
+    for i, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, parse_constant=lambda name: None)  # NaN and Infinity are not JSON
+            json.dumps(row, ensure_ascii=False).encode()
+        except (ValueError, RecursionError) as error:
+            reason = "half a character" if isinstance(error, UnicodeEncodeError) else str(error) or "nested too deep"
+            raise ValueError(f"{path} must have one JSON object on each line; line {i}: {reason}") from None
+        if isinstance(row, str):
+            row = {"text": row}
+        if not isinstance(row, dict):
+            raise ValueError(f"{path} must have one JSON object on each line; line {i} has a {type(row).__name__}")
+        rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}

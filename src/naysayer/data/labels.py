@@ -1,0 +1,112 @@
+"""A table's column into labels."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysayer.data.tables import MISSING, Table, is_number, some, texts_of
+from naysayer.labels import ruled_out
+
+
+def read_labels(
+    table: Table, column: str, classes: Sequence[Any] | None = None, ordinary: bool = False
+) -> tuple[NDArray[Any], list[str], str]:
+    """Read a column of labels, and say in a sentence how it was read.
+
+    If any label begins with ``!`` they are read as :func:`naysayer.ruled_out` reads them: ``!cat`` is not a cat,
+    ``cat`` is one. If none does, each is "not this class", or with `ordinary` "is this class". A missing label
+    says nothing.
+
+    Parameters
+    ----------
+    table : the rows.
+    column : the name of the labels' column.
+    classes : the K classes in order; all that the labels mention, sorted, numbers by value, when not given.
+    ordinary : labels without ``!`` say what a row is.
+
+    Returns
+    -------
+    y_bar : (N,) class indices when no label has a ``!``, none is missing and not `ordinary`;
+        else the (N, K) ruled-out matrix.
+    classes : the K names.
+    said : the sentence.
+
+    Examples
+    --------
+    >>> table = Table({"pet": np.array(["!dog", "!cat", "cow"])})
+    >>> read_labels(table, "pet")[1:]
+    (['cat', 'cow', 'dog'], "labels: 2 'not this class', 1 'is this class'")
+    """
+    names = None if classes is None else whole(texts_of(np.asarray(list(classes)), keep=MISSING))
+    labels = whole(texts_of(table.column(column), keep=names or ()))
+    known = [label for label in labels if label is not None]
+    if not known:
+        raise ValueError(f"column {column!r} must hold labels; all {len(labels)} rows are empty")
+    marked = any(label.startswith("!") for label in known)
+    if names is None:
+        names = sorted(_mentioned(known), key=by_value)
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ValueError(
+            f"column {column!r} must have at least 2 classes, each named once; got {some(names) or 'none'}"
+        )
+    silent = f", {len(labels) - len(known)} that say nothing" if len(known) < len(labels) else ""
+    if marked or ordinary:
+        try:
+            y_bar = ruled_out(labels, names)
+        except ValueError as error:
+            raise ValueError(f"column {column!r}: {error}") from None
+        counts = Counter(_kind(label, n, len(names)) for label, n in zip(labels, y_bar.sum(axis=1)) if label)
+        said = ", ".join(f"{count} {kind!r}" for kind, count in counts.most_common())
+        return y_bar, names, f"labels: {said}{silent}"
+    place = {name: k for k, name in enumerate(names)}
+    for i, label in enumerate(labels):
+        if label is not None and label not in place:
+            advice = "; pass --ordinary if it lists what the row may be" if "|" in label else ""
+            raise ValueError(
+                f"column {column!r} must hold known classes ({some(names)}); got {label!r} at row {i}{advice}"
+            )
+    indices = np.array([-1 if label is None else place[label] for label in labels], dtype=np.int64)
+    said = f"labels: {len(known)} 'not this class'{silent}"
+    said += " (no '!' found; pass --ordinary if they say what each row is)"
+    return (indices[:, None] == np.arange(len(names)) if silent else indices), names, said
+
+
+def whole(texts: list[Any]) -> list[Any]:
+    """Write 3.0 as 3 where all are so: pandas makes whole numbers floats when a row among them is empty."""
+    if all(text is None or re.fullmatch(r"-?\d+\.0", text) for text in texts):
+        return [text and text[:-2] for text in texts]
+    return texts
+
+
+def _kind(label: str, n_ruled_out: int, n_classes: int) -> str:
+    """Say what kind of label a text is."""
+    if label.startswith("!"):
+        return "not this class" if n_ruled_out == 1 else "not these classes"
+    return "is this class" if n_ruled_out == n_classes - 1 else "one of these classes"
+
+
+def _mentioned(labels: Iterable[str]) -> set[str]:
+    """Collect the class names that labels mention, in the forms that `ruled_out` reads."""
+    names: set[str] = set()
+    for label in set(labels):
+        marks = [word for word in label.split() if word.startswith("!")]
+        if not label.startswith("!"):
+            names.update(part.strip() for part in label.split("|"))
+        elif len(marks) == 1:  # one name, in which there may be spaces
+            names.add(label[1:].strip())
+        else:
+            names.update(mark[1:] for mark in marks)
+    return names - {""}
+
+
+def by_value(name: str) -> tuple[bool, float, str]:
+    """Sort numbers by value and before texts."""
+    number = float(name) if is_number(name) else math.nan
+    return (True, 0.0, name) if math.isnan(number) else (False, number, name)

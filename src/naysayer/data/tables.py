@@ -1,0 +1,271 @@
+"""People's tables: files into named columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysayer.common.checks import near
+
+MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>"])
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of one length, each a 1-D array of numbers, or of objects: text, or None where missing."""
+
+    columns: dict[str, NDArray[Any]]
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(next(iter(self.columns.values()), ()))
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Give one column; an unknown name is answered with the nearest known one."""
+        if name not in self.columns:
+            raise ValueError(f"the table must have a column {near(name, self.columns)}; it has {some(self.columns)}")
+        return self.columns[name]
+
+
+def some(names: Iterable[str]) -> str:
+    """List names, but not hundreds of them."""
+    names = list(names)
+    return ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
+
+
+# Files
+
+
+def read_table(path: str | os.PathLike[str]) -> Table:
+    """Read a table from a CSV, TSV, Parquet or npz file.
+
+    CSV and TSV are UTF-8 with a header line; a first column without a name is an index, as pandas and R write it,
+    and is left out. Parquet needs the extra ``naysayer[tables]``. In npz each 1-D array is a column, and a 2-D array
+    ``X`` is the columns ``X[0]``, ``X[1]``, ...; nothing is unpickled.
+
+    Parameters
+    ----------
+    path : the file; its ending tells the format.
+
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.csv")
+    ...     _ = path.write_text("weight,pet\\n4.1,!dog\\n30,!cat\\n")
+    ...     table = read_table(path)
+    >>> table.n_rows, table.column("pet").tolist()
+    (2, ['!dog', '!cat'])
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"a table must be a file; {path} is a folder")
+    if not path.is_file():
+        raise FileNotFoundError(f"no file at {path}")
+    read = _READERS.get(path.suffix.lower())
+    if read is None:
+        raise ValueError(f"a table's name must end in {', '.join(_READERS)}; got {path}")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} must hold a table; it is empty")
+    names, columns = read(path)
+    if not names:
+        raise ValueError(f"{path} must have at least one column; got none")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ValueError(f"{path} must name each column once; got {repeated[0]!r} more than once; rename one")
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) > 1:
+        i = next(i for i, length in enumerate(lengths) if length != lengths[0])
+        raise ValueError(
+            f"{path} must hold columns of one length; "
+            f"got {lengths[0]} rows of {names[0]!r} and {lengths[i]} of {names[i]!r}"
+        )
+    if lengths[0] == 0:
+        raise ValueError(f"{path} must have at least one row; got only the names of {len(names)} columns")
+    return Table(dict(zip(names, columns)))
+
+
+_Columns = tuple[list[str], list[NDArray[Any]]]
+
+
+@contextmanager
+def _parsing(path: Path, kind: str) -> Iterator[None]:
+    """Turn whatever a parser raises on a damaged file into one line with the file's name."""
+    try:
+        yield
+    except Exception as error:  # zip, npy and Parquet parsers raise a dozen kinds, KeyError and MemoryError among them
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{path} must be a whole {kind} file; reading it failed: {reason}; write it again") from None
+
+
+def _read_csv(path: Path) -> _Columns:
+    """Read comma- or tab-separated text, strictly: each row as wide as the header."""
+    data = path.read_bytes()
+    if (at := data.find(b"\0")) >= 0:
+        line = data.count(b"\n", 0, at) + 1
+        raise ValueError(f"{path} must be text in UTF-8; got a NUL byte at line {line}; save it as UTF-8")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte, line = data[error.start], data.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path} must be text in UTF-8; got byte 0x{byte:02x} at line {line}; save it as UTF-8"
+        ) from None
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text may be longer than the 128 KiB it allows
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    names: list[str] = []
+    rows = []
+    try:
+        for row in reader:
+            if not row:  # a blank line
+                continue
+            if not names:
+                names = [name.strip() for name in row]
+            elif len(row) == len(names):
+                rows.append(row)
+            else:
+                raise ValueError(
+                    f"{path} must have {len(names)} values on each line, as its header has; "
+                    f"got {len(row)} at line {reader.line_num}"
+                )
+    except csv.Error as error:
+        raise ValueError(f"{path} must be a whole CSV file; line {reader.line_num}: {error}") from None
+    if len(names) == 1 and (other := next((c for c in ",;\t" if c in names[0]), "")):
+        raise ValueError(f"{path} must be separated by {delimiter!r}; its header has {other!r}; save it so")
+    columns = [np.array(values, dtype=object) for values in zip(*rows)] or [np.array([], dtype=object) for _ in names]
+    if "" in names[1:]:
+        i = names.index("", 1)
+        raise ValueError(f"{path} must name each column in its first line; column {i + 1} has no name")
+    return (names, columns) if names[:1] != [""] else (names[1:], columns[1:])
+
+
+def _read_parquet(path: Path) -> _Columns:
+    """Read a Parquet file; a pandas index stored in it is left out."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(
+            f"reading Parquet needs pandas and pyarrow: pip install 'naysayer[tables]'; got {path}"
+        ) from None
+    types = pyarrow.types
+    with _parsing(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
+        table = file.read()
+        names, found = list(table.column_names), list(table.columns)
+    kept = [i for i, name in enumerate(names) if not re.fullmatch(r"__index_level_\d+__", name)]
+    columns = []
+    for i in kept:
+        column, kind = found[i], found[i].type
+        if types.is_nested(kind):
+            raise ValueError(f"{path} must hold numbers and text; column {names[i]!r} is {kind}; flatten it or drop it")
+        with _parsing(path, "Parquet"):
+            if types.is_dictionary(kind):
+                column = column.cast(kind.value_type)
+            if types.is_decimal(column.type):
+                column = column.cast(pyarrow.float64())
+            if types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type):
+                columns.append(column.to_numpy())  # a missing number is NaN, a missing truth value None
+            else:
+                columns.append(np.array(column.cast(pyarrow.large_string()).to_pylist(), dtype=object))
+    return [names[i] for i in kept], columns
+
+
+def _read_npz(path: Path) -> _Columns:
+    """Read the arrays of an npz file; a 2-D array becomes one column for each of its columns."""
+    names: list[str] = []
+    columns: list[NDArray[Any]] = []
+    with _parsing(path, "npz"):  # the bytes in memory: then no size stated in the file is allocated unseen
+        archive = zipfile.ZipFile(io.BytesIO(path.read_bytes()))
+        members = archive.infolist()
+    for member in members:
+        name = member.filename.removesuffix(".npy")
+        with _parsing(path, "npz"), archive.open(member) as file:
+            array = _read_npy(file, member.file_size)
+        if array.ndim not in (1, 2) or (array.ndim == 2 and (array.dtype.kind in "US" or array.shape[1] == 0)):
+            raise ValueError(
+                f"{path} must hold 1-D arrays and 2-D arrays of numbers; array {name!r} is {array.dtype} "
+                f"of shape {array.shape}; reshape it to (N, D)"
+            )
+        with _parsing(path, "npz"):
+            if array.dtype.kind == "S":
+                array = np.char.decode(array, "utf8")
+            if array.dtype.kind == "U":
+                array = array.astype(object)
+        names += [name] if array.ndim == 1 else [f"{name}[{j}]" for j in range(array.shape[1])]
+        columns += [array] if array.ndim == 1 else list(array.T)
+    return names, columns
+
+
+def _read_npy(file: Any, size: int) -> NDArray[Any]:
+    """Read one array, its header believed only where it agrees with the size of what follows."""
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"its version {version} is not that of a plain array")
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran_order, dtype = header(file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are not unpickled")
+    if dtype.kind not in "biufUS" or dtype.itemsize == 0:
+        raise ValueError(f"it holds {dtype}, neither numbers nor text")
+    if (stated := math.prod(shape) * dtype.itemsize) != size - file.tell():
+        raise ValueError(f"its header states {stated} bytes and {size - file.tell()} follow")
+    return np.frombuffer(file.read(), dtype).reshape(shape, order="F" if fortran_order else "C")
+
+
+_READERS = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+}
+
+
+# Values
+
+
+def texts_of(column: NDArray[Any], keep: Iterable[str] = ()) -> list[str | None]:
+    """Give a column as text, None where missing; 3.0 is written '3'. Names in `keep` are never missing."""
+    missing = MISSING.difference(keep)
+    if column.dtype.kind == "f":
+        texts = [text.removesuffix(".0") for text in column.astype(str).tolist()]
+    else:
+        texts = [str(value).strip() for value in column.tolist()]
+    return [None if text in missing else text for text in texts]
+
+
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def numbers_of(column: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Give a column as numbers, NaN where missing; None when some value is not a number."""
+    if column.dtype.kind in "iuf":
+        return column.astype(np.float64)
+    try:
+        return np.array([math.nan if text is None else float(text) for text in texts_of(column)])
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Runs trained together on one device: source, recipe, networks, optimisers, population."""

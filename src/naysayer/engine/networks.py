@@ -1,0 +1,276 @@
+"""Networks: linear and multilayer perceptron, which take a leading axis of runs; ResNet and DenseNet for small images.
+
+The parameters of the first two may be stacked, (M, ...) for M runs, and so may their input; every product is then one
+batched matrix product. Any other ``nn.Module`` trains too, through ``torch.func.vmap``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from naysayer.labels.checks import check_n_classes
+
+CIFAR10_MEAN = (0.4914, 0.4822, 0.4465)  # of the red, green and blue of all pixels of the 50,000 training images
+CIFAR10_DEVIATION = (0.2470, 0.2435, 0.2616)
+
+
+class StackedLinear(nn.Module):
+    """An affine map x Wᵀ + b with W of shape (..., out, in), laid out and initialised as ``nn.Linear`` is."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_outputs, n_inputs))
+        self.bias = nn.Parameter(torch.empty(n_outputs))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = self.weight.shape[1] ** -0.5
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.weight.dim() == 2:
+            return F.linear(x, self.weight, self.bias)
+        return torch.matmul(x, self.weight.mT).add_(self.bias.unsqueeze(-2))
+
+
+class MLP(nn.Module):
+    """A multilayer perceptron with ReLU; no hidden layer makes it the paper's linear model.
+
+    Parameters
+    ----------
+    n_inputs : D; examples of more dimensions, (B, ...) with D values each, are flattened.
+    n_classes : K
+    hidden : widths of the hidden layers.
+
+    Examples
+    --------
+    >>> MLP(784, 10, hidden=(500,))(torch.zeros(2, 784)).shape
+    torch.Size([2, 10])
+    """
+
+    stacks = True  # the engine may hand it stacked parameters directly
+
+    def __init__(self, n_inputs: int, n_classes: int, hidden: Sequence[int] = (500,)) -> None:
+        super().__init__()
+        widths = [n_inputs, *hidden, n_classes]
+        self.layers = nn.ModuleList(StackedLinear(a, b) for a, b in itertools.pairwise(widths))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(self.layers[0].weight.dim() - 1)  # type: ignore[union-attr,operator]
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = layer(x).relu_()
+        return last(x)  # type: ignore[no-any-return]
+
+    def in_parts(self, x: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, ...]]]:
+        """Logits of one hidden layer, its units dealt to the T threads of a CPU, and what turns their gradient into the
+        parameters': (T, B, D), a copy of the batch for each thread → (B, K).
+
+        A batched product does a part a thread. A core so keeps its part's weights, gradients and moments in its own
+        cache, where the threads of a plain product would pass them from core to core at every step. The gradients
+        are written down rather than traced, so that they come out in the parameters' layout.
+        """
+        parts, x = len(x), x.flatten(2)
+        w1, b1, w2, b2 = (p.detach() for p in self.parameters())
+        w1, w2 = w1.view(parts, -1, x.shape[-1]), w2.mT.reshape(parts, -1, len(b2))
+        h = torch.baddbmm(b1.view(parts, 1, -1), x, w1.mT).relu_()
+
+        def gradients(d: Tensor) -> tuple[Tensor, ...]:
+            each = d.expand(parts, *d.shape)
+            dh = torch.ops.aten.threshold_backward(torch.bmm(each, w2.mT), h, 0)
+            dw1, dw2 = torch.bmm(dh.mT, x), torch.bmm(h.mT, each)
+            return dw1.flatten(0, 1), dh.sum(dim=1).flatten(), dw2.flatten(0, 1).mT, d.sum(dim=0)
+
+        return torch.bmm(h, w2).sum(dim=0).add_(b2), gradients
+
+
+def linear(n_inputs: int, n_classes: int) -> MLP:
+    """The paper's linear-in-input model with a bias."""
+    return MLP(n_inputs, n_classes, hidden=())
+
+
+def mlp(n_inputs: int, n_classes: int, hidden: Sequence[int] = (500,)) -> MLP:
+    """The paper's MLP, d-500-K."""
+    return MLP(n_inputs, n_classes, hidden)
+
+
+class ImageNetwork(nn.Module):
+    """A classifier of colour images: features, their mean over the pixels, and a linear layer.
+
+    The images are standardised here with CIFAR-10's means and deviations, so that a saved network is whole.
+
+    Parameters
+    ----------
+    features : module from standardised images (B, 3, H, W) to (B, n_features, h, w).
+    n_features : channels that ``features`` ends with.
+    n_classes : K
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, features: nn.Module, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(CIFAR10_MEAN).view(3, 1, 1))
+        self.register_buffer("deviation", torch.tensor(CIFAR10_DEVIATION).view(3, 1, 1))
+        self.features = features
+        self.classifier = nn.Linear(n_features, n_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() == 2 and x.shape[1] == 3072:
+            x = x.unflatten(1, (3, 32, 32))
+        if x.dim() != 4 or x.shape[1] != 3 or min(x.shape[2:]) < 8 or not x.is_floating_point():
+            raise ValueError(
+                "images must be floats of 0 to 1, (B, 3, H, W) with H and W at least 8, or (B, 3072); "
+                f"got {x.dtype} of shape {tuple(x.shape)}"
+            )
+        features = self.features((x - self.mean) / self.deviation)
+        return self.classifier(features.mean(dim=(2, 3)))  # type: ignore[no-any-return]
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation as ``nn.BatchNorm2d`` does it, less its count of batches, which nothing here reads."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, n_channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n_channels))
+        self.bias = nn.Parameter(torch.zeros(n_channels))
+        self.register_buffer("running_mean", torch.zeros(n_channels))
+        self.register_buffer("running_var", torch.ones(n_channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training)
+
+
+class Residual(nn.Module):
+    """ResNet's basic block: two 3×3 convolutions, and a shortcut that is a projection where the shape changes."""
+
+    def __init__(self, n_inputs: int, n_outputs: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            *(_convolution(n_inputs, n_outputs, 3, stride), BatchNorm(n_outputs), nn.ReLU(inplace=True)),
+            *(_convolution(n_outputs, n_outputs, 3), BatchNorm(n_outputs)),
+        )
+        self.shortcut = nn.Sequential()
+        if stride > 1 or n_inputs != n_outputs:
+            self.shortcut = nn.Sequential(_convolution(n_inputs, n_outputs, 1, stride), BatchNorm(n_outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.body(x) + self.shortcut(x)).relu_()  # type: ignore[no-any-return]
+
+
+class DenseBlock(nn.Sequential):
+    """DenseNet's block: each layer takes all channels made before it, through a bottleneck of 4k, and adds k."""
+
+    def __init__(self, n_inputs: int, n_layers: int, growth: int) -> None:
+        layers = []
+        for n_channels in range(n_inputs, n_inputs + n_layers * growth, growth):
+            bottleneck = [BatchNorm(n_channels), nn.ReLU(inplace=True), _convolution(n_channels, 4 * growth, 1)]
+            widening = [BatchNorm(4 * growth), nn.ReLU(inplace=True), _convolution(4 * growth, growth, 3)]
+            layers.append(nn.Sequential(*bottleneck, *widening))
+        super().__init__(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self:
+            x = torch.cat([x, layer(x)], dim=1)
+        return x
+
+
+def _convolution(n_inputs: int, n_outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution that keeps the size of the image, or divides it by the stride, with He's initialisation."""
+    layer = nn.Conv2d(n_inputs, n_outputs, size, stride, padding=size // 2, bias=False)
+    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return layer
+
+
+def resnet34(n_classes: int = 10, width: int = 64) -> ImageNetwork:
+    """ResNet-34 for images of about 32×32 pixels: a 3×3 stem, no max-pooling, stages of 3, 4, 6 and 3 basic blocks.
+
+    Parameters
+    ----------
+    n_classes : K
+    width : channels of the first stage; each stage has twice those of the one before, on a quarter of the pixels.
+
+    Returns
+    -------
+    network : from images (B, 3, H, W), or (B, 3072), in [0, 1] to logits (B, K).
+
+    References
+    ----------
+    K. He, X. Zhang, S. Ren, J. Sun. Deep residual learning for image recognition. CVPR 2016.
+
+    Examples
+    --------
+    >>> resnet34(n_classes=10, width=4)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+    n_classes, width = check_n_classes(n_classes), _check_at_least_1(width, "width")
+    stages = [nn.Sequential(_convolution(3, width, 3), BatchNorm(width), nn.ReLU(inplace=True))]
+    n_inputs = width
+    for i, n_blocks in enumerate((3, 4, 6, 3)):
+        n_outputs, stride = width << i, 2 if i else 1
+        rest = [Residual(n_outputs, n_outputs, 1) for _ in range(n_blocks - 1)]
+        stages.append(nn.Sequential(Residual(n_inputs, n_outputs, stride), *rest))
+        n_inputs = n_outputs
+    return ImageNetwork(nn.Sequential(*stages), n_inputs, n_classes)
+
+
+def densenet(n_classes: int = 10, depth: int = 100, growth: int = 12) -> ImageNetwork:
+    """DenseNet-BC for images of about 32×32 pixels: three dense blocks, bottlenecks of 4k, channels halved between.
+
+    Parameters
+    ----------
+    n_classes : K
+    depth : layers in all, 6 n + 4 for n in a block: 100, 190, 250 in the paper.
+    growth : k, the channels that a layer adds.
+
+    Returns
+    -------
+    network : from images (B, 3, H, W), or (B, 3072), in [0, 1] to logits (B, K).
+
+    References
+    ----------
+    G. Huang, Z. Liu, L. van der Maaten, K. Q. Weinberger. Densely connected convolutional networks. CVPR 2017.
+
+    Examples
+    --------
+    >>> densenet(n_classes=10, depth=10, growth=4)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+    n_classes, growth = check_n_classes(n_classes), _check_at_least_1(growth, "growth")
+    n_layers, rest = divmod(_check_at_least_1(depth, "depth") - 4, 6)
+    if n_layers < 1 or rest:
+        raise ValueError(f"`depth` must be 6 n + 4 with n at least 1: 10, 16, ..., 100; got {depth}")
+    n_channels = 2 * growth
+    stages: list[nn.Module] = [_convolution(3, n_channels, 3)]
+    for i in range(3):
+        stages.append(DenseBlock(n_channels, n_layers, growth))
+        n_channels += n_layers * growth
+        ending: list[nn.Module] = [BatchNorm(n_channels), nn.ReLU(inplace=True)]
+        if i < 2:
+            ending += [_convolution(n_channels, n_channels // 2, 1), nn.AvgPool2d(2)]
+            n_channels //= 2
+        stages.append(nn.Sequential(*ending))
+    return ImageNetwork(nn.Sequential(*stages), n_channels, n_classes)
+
+
+def _check_at_least_1(value: Any, name: str) -> int:
+    """Check that a width or depth is a whole number of at least 1."""
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        whole = 0
+    if whole < 1 or isinstance(value, bool):
+        raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
+    return whole

@@ -1,0 +1,1 @@
+"""Photos, texts, records and tables into numbers."""

@@ -1,0 +1,121 @@
+r"""The one idea: a label of example i is a row :math:`W_i` of K weights with :math:`E[W_i | x_i] = P(Y = . | x_i)`.
+
+Leading axes are free: labels are integers (..., B), "not this class", or a boolean ruled-out matrix (..., B, K), and
+weights (..., B, K). Nothing here branches on values, so all of it runs under vmap and inside a CUDA graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from naysayer.labels import transition as transitions
+from naysayer.labels.checks import check_labels
+
+
+def unbiased_weights(y_bar: Any, n_classes: int, transition: ArrayLike | None = None) -> Tensor:
+    r"""Turn labels into rows of weights whose mean, given x, is the ordinary class posterior.
+
+    ======================================  =============================================================
+    "not c", uniform (Theorem 1)            :math:`1 - (K-1)[k = c]`
+    "none of the s classes in S", uniform   :math:`1 - \frac{K-1}{s}[k \in S]`
+    "is c" (S all the others)               :math:`[k = c]`
+    "not c" with transition matrix Q        row c of :math:`Q^{-1}`; a set S averages the rows of its classes
+    nothing ruled out                       zeros: the example says nothing and counts for nothing
+    ======================================  =============================================================
+
+    Parameters
+    ----------
+    y_bar : (N,) classes or (N, K) ruled-out matrix.
+    n_classes : K
+    transition : (K, K) matrix Q of the complementary labels; uniform if None. Ordinary labels do not pass through it.
+
+    Returns
+    -------
+    (N, K) tensor, on the device of `y_bar` if that is a tensor.
+
+    Examples
+    --------
+    >>> unbiased_weights([2, 0], n_classes=4)
+    tensor([[ 1.,  1., -2.,  1.],
+            [-2.,  1.,  1.,  1.]])
+    >>> unbiased_weights([[True, True, False, False]], n_classes=4)
+    tensor([[-0.5000, -0.5000,  1.0000,  1.0000]])
+    """
+    labels, n_classes = check_labels(y_bar, n_classes)
+    device = y_bar.device if isinstance(y_bar, Tensor) else None
+    inverse = inverse_tensor(transition, n_classes, device)
+    return label_weights(torch.as_tensor(labels, device=device), n_classes, inverse)
+
+
+def inverse_tensor(transition: ArrayLike | None, n_classes: int, device: torch.device | None = None) -> Tensor | None:
+    """Give Q⁻¹ as a tensor of the default type; None stays None and means the uniform matrix."""
+    if transition is None:
+        return None
+    inverse = torch.from_numpy(transitions.inverse(transition, n_classes))
+    return inverse.to(device=device, dtype=torch.get_default_dtype())
+
+
+def is_sets(y_bar: Tensor) -> bool:
+    """Whether labels are a ruled-out matrix rather than one class each."""
+    return y_bar.dtype == torch.bool
+
+
+def one_hot(y_bar: Tensor, n_classes: int) -> Tensor:
+    """(..., B) classes → (..., B, K) booleans; unlike torch's own, it never waits for the device."""
+    return y_bar.unsqueeze(-1) == torch.arange(n_classes, device=y_bar.device)
+
+
+def label_weights(y_bar: Tensor, n_classes: int, inverse: Tensor | None = None) -> Tensor:
+    """Rows W of :func:`unbiased_weights`, unchecked: (..., B) or (..., B, K) → (..., B, K)."""
+    if not is_sets(y_bar):
+        if inverse is not None:
+            return inverse[y_bar]
+        return torch.where(one_hot(y_bar, n_classes), 2.0 - n_classes, 1.0)
+    singles, ordinary = split_kinds(y_bar, inverse is not None)
+    return spread(singles, inverse) + ordinary
+
+
+def weights_at(y_bar: Tensor, classes: Tensor, n_classes: int, inverse: Tensor | None = None) -> Tensor:
+    """W_i[k_i] for one class k_i an example, without the other K - 1: (..., B), (..., B) → (..., B)."""
+    if not is_sets(y_bar):
+        if inverse is not None:
+            return inverse[y_bar, classes]
+        return 1.0 - (n_classes - 1) * (y_bar == classes).to(torch.get_default_dtype())
+    weights = label_weights(y_bar, n_classes, inverse)
+    return weights.gather(-1, classes.expand(weights.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+
+
+def split_kinds(ruled_out: Tensor, known_transition: bool = False) -> tuple[Tensor, Tensor]:
+    """Split a ruled-out matrix into its complementary labels and its ordinary ones, each (..., B, K).
+
+    A set of s complementary labels becomes 1/s at each of them, since its row of weights is the mean of
+    theirs; an ordinary label becomes 1 at its class. With two classes "not a" is "is b": the row counts as
+    complementary only where a transition matrix says how "not a" came about.
+    """
+    n_classes = ruled_out.shape[-1]
+    ruled = ruled_out.to(torch.get_default_dtype())
+    size = ruled.sum(dim=-1, keepdim=True)
+    is_ordinary = (size == n_classes - 1) & (not (known_transition and n_classes == 2))
+    singles = torch.where(is_ordinary, 0.0, ruled / size.clamp(min=1.0))
+    ordinary = torch.where(is_ordinary, 1.0 - ruled, 0.0)
+    return singles, ordinary
+
+
+def spread(singles: Tensor, inverse: Tensor | None) -> Tensor:
+    """Amounts of single labels (..., B, K) → weights of the classes, by Q⁻¹; uniformly 11ᵀ - (K - 1) I."""
+    if inverse is not None:
+        return singles @ inverse
+    return singles.sum(dim=-1, keepdim=True) - (singles.shape[-1] - 1) * singles
+
+
+def count_labels(y_bar: Tensor, n_classes: int, known_transition: bool = False) -> Tensor:
+    """Count labels of a batch: (..., K + 1), "not c" for each class c, then the ordinary ones."""
+    if not is_sets(y_bar):
+        complementary = one_hot(y_bar, n_classes).sum(dim=-2)
+        return torch.cat([complementary, torch.zeros_like(complementary[..., :1])], dim=-1)
+    singles, ordinary = split_kinds(y_bar, known_transition)
+    return torch.cat([singles.sum(dim=-2), ordinary.sum(dim=(-2, -1)).unsqueeze(-1)], dim=-1)

@@ -1,0 +1,478 @@
+r"""Scores and intervals from complementary labels alone: no true label is needed, not even to validate.
+
+A label of example i is a row :math:`W_i` of K weights with :math:`E[W_i \mid x_i] = P(Y = \cdot \mid x_i)`
+(:func:`naysayer.unbiased_weights`), so every score here is a mean of weights: accuracy of :math:`W_i[\hat y_i]`,
+class priors of :math:`W_i`, the risk of :math:`\sum_k W_{ik}\, \ell(k, g(x_i))`. All are unbiased, hence may leave
+their range, as an accuracy above 1 does. Rows of a ruled-out matrix that rule out nothing are left out.
+
+Where `n_classes` is None, K is the number of columns of `y_bar`, or the size of `transition`, or one more than the
+largest class in sight. Pass it: a last class that nobody named would make K, and with it every score, wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest, t
+
+from naysayer.common.checks import to_numpy
+from naysayer.labels import transition as transitions
+from naysayer.losses import Loss, cross_entropy, get_loss
+from naysayer.measure.intervals import Floats, Interval, mean_interval, tail_probability
+from naysayer.measure.sample import read, read_outputs
+
+Scorer = Callable[[Any, Any, Any], float]
+
+
+class Comparison(NamedTuple):
+    """The difference of two accuracies, its confidence bounds, and the p-value of "there is none"."""
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+
+class Reliability(NamedTuple):
+    """A reliability diagram: B + 1 edges, B of each of the next five (NaN in empty bins), and the calibration error."""
+
+    edges: Floats
+    count: NDArray[np.int64]  # type: ignore[assignment]
+    confidence: Floats
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    error: float
+
+
+def accuracy_score(
+    y_bar: ArrayLike, y_pred: ArrayLike, n_classes: int | None = None, transition: ArrayLike | None = None
+) -> float:
+    r"""Estimate the accuracy of predictions from complementary labels, without bias.
+
+    .. math:: \widehat{\text{acc}} = \frac1n \sum_i W_i[\hat y_i]
+        \qquad \text{uniform: } 1 - (K-1) \cdot \text{share of predictions that a label contradicts}
+
+    Parameters
+    ----------
+    y_bar : (N,) classes, each one that its example is not; or (N, K) ruled-out matrix.
+    y_pred : (N,) predicted classes.
+    n_classes : K
+    transition : (K, K) matrix Q of biased or noisy labels; uniform if None.
+
+    Examples
+    --------
+    >>> accuracy_score([1, 2, 0, 1], [0, 1, 2, 2], n_classes=3)  # no prediction is contradicted
+    1.0
+    >>> accuracy_score([1, 2, 0, 2], [0, 1, 2, 2], n_classes=3)  # the last one is
+    0.5
+    """
+    labels, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
+    return float(labels.at(predicted).mean())
+
+
+def accuracy_interval(
+    y_bar: ArrayLike,
+    y_pred: ArrayLike,
+    n_classes: int | None = None,
+    confidence: float = 0.95,
+    transition: ArrayLike | None = None,
+) -> Interval:
+    r"""Estimate the accuracy as :func:`accuracy_score` does, with an interval that holds for few examples too.
+
+    Each bound is Gaffke's for the mean of a bounded variable [1]_ [2]_: with the values :math:`z_i = W_i[\hat y_i]` and
+    one more at the end of their range, :math:`z_0 = \min W` or :math:`\max W`, it is a quantile of
+
+    .. math:: \sum_{i=0}^n D_i z_i, \qquad D \sim \text{Dirichlet}(1, \dots, 1).
+
+    With two possible values (one uniform label an example, symmetric noise, ordinary labels) this is the exact interval
+    of Clopper and Pearson. With more the quantile comes from Lugannani and Rice's formula [3]_, and the coverage is
+    not proven, though no counterexample is known.
+
+    Parameters
+    ----------
+    y_bar, y_pred, n_classes, transition : as in :func:`accuracy_score`.
+    confidence : between 0 and 1; each side misses with probability (1 - confidence) / 2 at most.
+
+    Returns
+    -------
+    (estimate, low, high). The bounds are clipped to [0, 1], unless the estimate itself lies outside.
+
+    References
+    ----------
+    .. [1] Gaffke (2005), Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
+       variable. Mathematical Methods of Statistics 14.
+    .. [2] Learned-Miller and Thomas (2019), A new confidence interval for the mean of a bounded random variable.
+    .. [3] Lugannani and Rice (1980), Saddle point approximation for the distribution of the sum of independent random
+       variables. Advances in Applied Probability 12.
+
+    Examples
+    --------
+    >>> estimate, low, high = accuracy_interval([1] * 90 + [0] * 10, [0] * 100, n_classes=3)
+    >>> print(f"{estimate:.3f}, from {low:.3f} to {high:.3f}")
+    0.800, from 0.648 to 0.902
+    """
+    labels, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
+    low, high = labels.ends()
+    return mean_interval(labels.at(predicted), low.min(), high.max(), tail_probability(confidence))
+
+
+def class_prior(y_bar: ArrayLike, n_classes: int | None = None, transition: ArrayLike | None = None) -> Floats:
+    r"""Estimate how common each class is, :math:`\hat\pi_k = \frac1n \sum_i W_{ik}`, without bias.
+
+    Parameters
+    ----------
+    y_bar, n_classes, transition : as in :func:`accuracy_score`.
+
+    Returns
+    -------
+    (K,) shares that sum to 1; that of a rare class may come out below 0.
+
+    Examples
+    --------
+    >>> class_prior([1, 2, 2, 2, 1, 0, 2, 1, 2, 2], n_classes=3).round(3)
+    array([ 0.8,  0.4, -0.2])
+    """
+    labels, _ = read(y_bar, n_classes, transition)
+    return labels.summed(np.zeros(len(labels), dtype=np.int64), 1)[:, 0] / len(labels)
+
+
+def class_prior_interval(
+    y_bar: ArrayLike, n_classes: int | None = None, confidence: float = 0.95, transition: ArrayLike | None = None
+) -> Interval:
+    """Estimate how common each class is, with the bounds of :func:`accuracy_interval` for each class by itself.
+
+    Parameters
+    ----------
+    y_bar, n_classes, confidence, transition : as in :func:`accuracy_interval`.
+
+    Returns
+    -------
+    (estimate, low, high), each of shape (K,).
+
+    Examples
+    --------
+    >>> estimate, low, high = class_prior_interval([1, 2] * 100, n_classes=3)
+    >>> estimate, low.round(2), high.round(2)
+    (array([1., 0., 0.]), array([0.96, 0.  , 0.  ]), array([1.  , 0.14, 0.14]))
+    """
+    tail = tail_probability(confidence)
+    labels, _ = read(y_bar, n_classes, transition)
+    distinct, counts = np.unique(labels.labels, axis=0, return_counts=True)  # K bounds of few values, not of N
+    kinds = replace(labels, labels=distinct)
+    each = (
+        mean_interval(kinds.at(np.full(len(kinds), k)), low, high, tail, counts=counts)
+        for k, (low, high) in enumerate(zip(*labels.ends()))
+    )
+    return Interval(*np.array(list(each)).T)
+
+
+def confusion_matrix(
+    y_bar: ArrayLike,
+    y_pred: ArrayLike,
+    n_classes: int | None = None,
+    transition: ArrayLike | None = None,
+    normalize: str | None = None,
+) -> Floats:
+    r"""Count which true classes got which predictions, :math:`C_{kj} = \sum_i W_{ik} [\hat y_i = j]`, without bias.
+
+    Parameters
+    ----------
+    y_bar, y_pred, n_classes, transition : as in :func:`accuracy_score`.
+    normalize : None for counts that sum to n, the number of examples whose label says something; or as in scikit-learn
+        "true" (rows sum to 1; the diagonal is each class's recall), "pred" (columns do; the diagonal is the precision)
+        or "all". A row or column whose total is not above 0 becomes zeros.
+
+    Returns
+    -------
+    (K, K), rows = true class, columns = predicted class. Its trace over n is the accuracy score.
+
+    Examples
+    --------
+    >>> confusion_matrix([1, 2, 0, 2, 0, 0], [0, 0, 1, 1, 2, 2], n_classes=3)
+    array([[ 2.,  0., -2.],
+           [ 0.,  2.,  2.],
+           [ 0.,  0.,  2.]])
+    """
+    if normalize not in (None, "true", "pred", "all"):
+        raise ValueError(f"`normalize` must be None, 'true', 'pred' or 'all'; got {normalize!r}")
+    labels, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
+    counts = labels.summed(predicted, labels.n_classes)
+    if normalize is None:
+        return counts
+    total = counts.sum(axis={"true": 1, "pred": 0, "all": None}[normalize], keepdims=True)
+    return np.divide(counts, total, out=np.zeros_like(counts), where=total > 1e-9)
+
+
+def risk(y_bar: ArrayLike, logits: Any, loss: str | Loss = cross_entropy, transition: ArrayLike | None = None) -> float:
+    r"""Estimate the ordinary classification risk, :math:`\frac1n \sum_i \sum_k W_{ik}\, \ell(k, g(x_i))`, without bias.
+
+    Parameters
+    ----------
+    y_bar, transition : as in :func:`accuracy_score`.
+    logits : (N, K) array or tensor of the model's outputs g(x).
+    loss : from :mod:`naysayer.losses`, by name, or any callable (..., K) → (..., K).
+
+    Examples
+    --------
+    >>> risk([1, 2], [[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]], loss="zero_one")
+    0.0
+    >>> round(risk([1, 2], [[4.0, -4.0, 0.0], [0.0, 4.0, -4.0]]), 3)  # as no true risk, the estimate may be negative
+    -3.982
+    """
+    return float(_example_risks(y_bar, logits, loss, transition).mean())
+
+
+def risk_interval(
+    y_bar: ArrayLike,
+    logits: Any,
+    loss: str | Loss = cross_entropy,
+    confidence: float = 0.95,
+    transition: ArrayLike | None = None,
+) -> Interval:
+    """Estimate the risk as :func:`risk` does, give or take a Student quantile of its standard error.
+
+    A loss need not be bounded, so this interval relies on n being large enough for a normal mean; one example gives
+    no bounds at all. For an accuracy :func:`accuracy_interval` does better.
+
+    Parameters
+    ----------
+    y_bar, logits, loss, transition : as in :func:`risk`.
+    confidence : between 0 and 1.
+
+    Returns
+    -------
+    (estimate, low, high)
+
+    Examples
+    --------
+    >>> risk_interval([1, 2, 0, 1], [[1.0, 0.0, 0.0]] * 4, loss="zero_one")
+    Interval(estimate=0.5, low=-1.0912..., high=2.0912...)
+    """
+    tail = tail_probability(confidence)
+    values = _example_risks(y_bar, logits, loss, transition)
+    estimate, n = float(values.mean()), len(values)
+    if n == 1:
+        return Interval(estimate, -np.inf, np.inf)
+    half = float(t.ppf(1.0 - tail, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    return Interval(estimate, estimate - half, estimate + half)
+
+
+def reliability(
+    y_bar: ArrayLike,
+    probabilities: Any,
+    n_bins: int = 10,
+    transition: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Reliability:
+    r"""Compare how sure a model is with how often it is right, in bins of its largest probability.
+
+    .. math:: \text{error} = \sum_b \frac{n_b}{n} \left| \text{accuracy}_b - \text{confidence}_b \right|
+
+    This error is biased upward: chance differences count as errors in every bin, the more so the fewer examples a
+    bin has and the more classes there are. Use few bins, and look at the intervals.
+
+    Parameters
+    ----------
+    y_bar, transition : as in :func:`accuracy_score`.
+    probabilities : (N, K) array or tensor; rows sum to 1.
+    n_bins : B, the number of equally wide bins of [0, 1].
+    confidence : of the interval around each bin's accuracy, as in :func:`accuracy_interval`.
+
+    Returns
+    -------
+    (edges, count, confidence, accuracy, low, high, error); an empty bin holds NaN.
+
+    Examples
+    --------
+    >>> diagram = reliability([1, 2, 1, 1], [[0.9, 0.1, 0.0]] * 2 + [[0.4, 0.6, 0.0]] * 2, n_bins=2)
+    >>> diagram.count, diagram.confidence, diagram.accuracy
+    (array([0, 4]), array([ nan, 0.75]), array([nan,  0.]))
+    """
+    tail = tail_probability(confidence)
+    if isinstance(n_bins, bool) or not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
+        raise ValueError(f"`n_bins` must be a whole number of at least 1; got {n_bins!r}")
+    labels, blocks = read_outputs(y_bar, probabilities, transition, name="probabilities")
+    largest, predicted = np.empty(len(labels)), np.empty(len(labels), dtype=np.int64)
+    for rows, part in blocks:
+        if bool((part < 0).any()) or float((part.sum(dim=1) - 1.0).abs().max()) > 1e-2:
+            raise ValueError("each row of `probabilities` must be a distribution; got others; apply a softmax?")
+        largest[rows], predicted[rows] = (values.numpy() for values in part.max(dim=1))
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    bins = np.digitize(largest, edges[1:-1], right=True)
+    values = labels.at(predicted)
+    low, high = labels.ends()
+    each = np.full((4, n_bins), np.nan)
+    for b in np.unique(bins):
+        inside = bins == b
+        each[:, b] = largest[inside].mean(), *mean_interval(values[inside], low.min(), high.max(), tail)
+    count = np.bincount(bins, minlength=n_bins)
+    error = float(np.nansum(count * np.abs(each[1] - each[0])) / len(labels))
+    return Reliability(edges, count, each[0], each[1], each[2], each[3], error)
+
+
+def compare(
+    y_bar: ArrayLike,
+    y_pred_a: ArrayLike,
+    y_pred_b: ArrayLike,
+    n_classes: int | None = None,
+    transition: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Comparison:
+    r"""Estimate by how much model a is more accurate than model b, and whether chance would do as much.
+
+    .. math:: \text{difference} = \frac1n \sum_i d_i, \qquad d_i = W_i[a_i] - W_i[b_i]
+
+    Examples on which the models agree cancel, so this tells two models apart long before their intervals do.
+
+    Parameters
+    ----------
+    y_bar, n_classes, transition : as in :func:`accuracy_score`.
+    y_pred_a, y_pred_b : (N,) classes predicted by the two models, for the same examples.
+    confidence : between 0 and 1.
+
+    Returns
+    -------
+    (difference, low, high, p_value). The bounds are those of :func:`accuracy_interval`, clipped to [-1, 1] and a little
+    wider than the p-value tells. That one is two-sided: from the exact sign test (McNemar's) where all
+    :math:`d_i \ne 0` have one magnitude, as those of uniform labels do, otherwise from a t-test.
+
+    Examples
+    --------
+    >>> result = compare([1, 2, 2, 0, 1, 0] * 5, [0, 0, 1, 1, 2, 2] * 5, [0, 0, 1, 1, 2, 0] * 5, n_classes=3)
+    >>> print(f"{result.difference:.3f}, from {result.low:.3f} to {result.high:.3f}, p = {result.p_value:.3f}")
+    0.333, from -0.017 to 0.694, p = 0.062
+    """
+    tail = tail_probability(confidence)
+    labels, (a, b) = read(y_bar, n_classes, transition, y_pred_a=y_pred_a, y_pred_b=y_pred_b)
+    low, high = labels.ends()
+    widest = high.max() - low.min()
+    values = labels.at(a) - labels.at(b)
+    return Comparison(*mean_interval(values, -widest, widest, tail, least=-1.0), p_value=_p_value(values))
+
+
+def accuracy_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
+    """Score a fitted classifier by its estimated accuracy, for `scoring=` in scikit-learn.
+
+    Parameters
+    ----------
+    estimator : anything with `predict` and `classes_`.
+    X : what its `predict` takes.
+    y_bar : (N,) class values, each one that its example is not; or (N, K) ruled-out matrix, columns as `classes_`.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> model = DummyClassifier(strategy="constant", constant="cat").fit([[0]] * 3, ["cat", "dog", "emu"])
+    >>> accuracy_scorer(model, [[0]] * 4, ["dog", "emu", "dog", "cat"])
+    0.5
+    """
+    return _score(estimator, X, y_bar, metric="accuracy", transition=None)
+
+
+def risk_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
+    """Score a fitted classifier by minus its estimated cross-entropy, for `scoring=` in scikit-learn.
+
+    Accuracy is the better guide to accuracy; this one tells probabilities apart. As in scikit-learn's `log_loss`, a
+    probability of 0 counts as the smallest step of its floating type.
+
+    Parameters
+    ----------
+    estimator : anything with `predict_proba` and `classes_`.
+    X, y_bar : as in :func:`accuracy_scorer`.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> model = DummyClassifier(strategy="prior").fit([[0]] * 4, ["cat", "cat", "dog", "emu"])
+    >>> round(risk_scorer(model, [[0]] * 4, ["dog", "emu", "dog", "emu"]), 3)  # minus log(1 / 2): all are cats
+    -0.693
+    """
+    return _score(estimator, X, y_bar, metric="risk", transition=None)
+
+
+def make_scorer(metric: str = "accuracy", transition: ArrayLike | None = None) -> Scorer:
+    """Make a scorer for labels that are not uniform: :func:`accuracy_scorer` or :func:`risk_scorer` with Q known.
+
+    Parameters
+    ----------
+    metric : "accuracy" or "risk".
+    transition : (K, K) matrix Q, in the order of the estimator's `classes_`; uniform if None.
+
+    Returns
+    -------
+    scorer(estimator, X, y_bar) → float, the higher the better; it can be pickled and cloned.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> model = DummyClassifier(strategy="constant", constant=0).fit([[0]] * 3, [0, 1, 2])
+    >>> scorer = make_scorer("accuracy", transition=transitions.noisy(3, 0.1))
+    >>> round(scorer(model, [[0]] * 4, [1, 2, 1, 0]), 3)
+    0.571
+    """
+    if metric not in ("accuracy", "risk"):
+        raise ValueError(f"`metric` must be 'accuracy' or 'risk'; got {metric!r}")
+    if transition is not None:
+        transitions.inverse(transition)
+    return partial(_score, metric=metric, transition=transition)
+
+
+def _score(estimator: Any, X: Any, y_bar: ArrayLike, *, metric: str, transition: ArrayLike | None) -> float:
+    """Score a fitted classifier; class values become indices by its `classes_`."""
+    needed = ("classes_", "predict" if metric == "accuracy" else "predict_proba")
+    for name in needed:
+        if not hasattr(estimator, name):
+            raise ValueError(f"`estimator` must be fitted and have {' and '.join(needed)}; it has no {name}")
+    index = {value: k for k, value in enumerate(to_numpy(estimator.classes_).tolist())}
+    labels = to_numpy(y_bar)
+    if labels.ndim == 1:
+        labels = _indices(labels, index, name="y_bar")
+    if metric == "accuracy":
+        predicted = _indices(to_numpy(estimator.predict(X)), index, name="y_pred")
+        return accuracy_score(labels, predicted, n_classes=len(index), transition=transition)
+    p = to_numpy(estimator.predict_proba(X))
+    p = np.log(np.maximum(p, np.finfo(p.dtype).eps, dtype=np.float64))
+    return -risk(labels, p, transition=transition)
+
+
+def _indices(values: NDArray[Any], index: dict[Any, int], *, name: str) -> NDArray[np.int64]:
+    """Turn class values into class indices."""
+    found = np.array([index.get(value, -1) for value in values.tolist()], dtype=np.int64)
+    if (found < 0).any():
+        i = int(np.argmin(found))
+        known = ", ".join(map(repr, list(index)[:8])) + (", ..." if len(index) > 8 else "")
+        raise ValueError(
+            f"`{name}` must hold the estimator's classes_ ({known}); got {values.tolist()[i]!r} at row {i}; "
+            f"fit the estimator on all classes"
+        )
+    return found
+
+
+def _example_risks(y_bar: Any, logits: Any, loss: str | Loss, transition: ArrayLike | None) -> Floats:
+    """Weighted losses of the examples, (N,), whose mean is the risk."""
+    loss = get_loss(loss)
+    labels, blocks = read_outputs(y_bar, logits, transition, name="logits")
+    risks = np.empty(len(labels))
+    for rows, part in blocks:
+        losses = loss(part).detach()
+        if losses.shape != part.shape:
+            raise ValueError(f"`loss` must map {tuple(part.shape)} logits to as many losses; got {tuple(losses.shape)}")
+        risks[rows] = (labels.weights(rows) * losses.numpy()).sum(axis=1)
+    return risks
+
+
+def _p_value(values: Floats) -> float:
+    """Two-sided p-value of "the mean is 0": exact where all that differ from 0 do so by as much, else a t-test's."""
+    nonzero = values[np.abs(values) > 1e-9]
+    if len(nonzero) == 0:
+        return 1.0
+    if np.allclose(np.abs(nonzero), abs(nonzero[0])):
+        return float(binomtest(int((nonzero > 0).sum()), len(nonzero)).pvalue)
+    statistic = values.mean() / (values.std(ddof=1) / np.sqrt(len(values)))
+    return float(2.0 * t.sf(abs(statistic), len(values) - 1))

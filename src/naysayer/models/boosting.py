@@ -1,0 +1,333 @@
+"""Gradient boosted trees from complementary labels: LightGBM with an objective of its own (extra `boosting`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from naysayer.labels import transition as transitions
+from naysayer.labels.checks import check_labels
+from naysayer.labels.drawing import RandomState, generator
+from naysayer.labels.encoding import encode_labels
+from naysayer.measure.intervals import Interval
+from naysayer.measure.metrics import accuracy_interval, accuracy_score
+from naysayer.models.base import ComplementaryMixin
+from naysayer.objectives import Forward, GradientAscent, NonNegative, Objective, Unbiased
+
+Floats = NDArray[np.float64]
+TreeObjective = Callable[[Floats, Any], tuple[Floats, Floats]]
+
+CORRECTIONS: dict[str, type[Objective]] = {
+    "forward": Forward,
+    "free": Unbiased,
+    "nonnegative": NonNegative,
+    "ascent": GradientAscent,
+}
+
+
+def complementary_objective(
+    y_bar: ArrayLike, n_classes: int, transition: ArrayLike | None = None, correction: str = "forward"
+) -> TreeObjective:
+    r"""Make an objective for ``lightgbm.train``: gradient and curvature of what complementary labels tell to minimise.
+
+    The gradient is that of N times the objective of :mod:`naysayer.objectives` on all examples at once, so that the
+    corrections see the class risks of the whole training set in every round. The true second derivatives are negative
+    in places, and where they vanish the gradient does not, so Newton steps would blow up. Instead
+
+    .. math:: h_{ij} = \tfrac{1}{K-1}\, p_{ij} (1 - p_{ij}) \quad\text{(forward)}, \qquad
+              h_{ij} = (1 - p_{ij}) (K - 2 + p_{ij}) \quad\text{(the others)}.
+
+    The former bounds the second derivative from above but for :math:`\frac{1}{K-1}`, the square root of the share of an
+    ordinary label's information that a complementary one carries while nothing is learned; the latter is the
+    variance, according to the model, of the weight :math:`W_{ij}` in the gradient :math:`p_{ij} - W_{ij}`. With a
+    transition matrix or several labels an example, both are computed in the same way.
+
+    Parameters
+    ----------
+    y_bar : (N,) classes or (N, K) ruled-out matrix, in the order of the training set's rows.
+    n_classes : K; pass it to LightGBM too, as `num_class`.
+    transition : (K, K) matrix Q of the complementary labels; uniform if None.
+    correction : "forward", the likelihood of the labels; or the unbiased risk, "free", or corrected as "nonnegative" or
+        "ascent". Prefer "forward": see :class:`BoostedClassifier`.
+
+    Returns
+    -------
+    function (scores (N, K), dataset) → gradient (N, K), curvature (N, K)
+
+    Examples
+    --------
+    >>> import lightgbm
+    >>> x = np.repeat([0.0, 1.0, 2.0], 40)
+    >>> y_bar = np.tile([1, 2, 2, 0, 0, 1], (20, 1)).T.ravel()  # class = x
+    >>> objective = complementary_objective(y_bar, n_classes=3)
+    >>> parameters = {"objective": objective, "num_class": 3, "verbose": -1}
+    >>> booster = lightgbm.train(parameters, lightgbm.Dataset(x[:, None]), num_boost_round=10)
+    >>> booster.predict([[0.0], [1.0], [2.0]]).argmax(axis=1)
+    array([0, 1, 2])
+    """
+    labels, n_classes = check_labels(y_bar, n_classes)
+    if correction not in CORRECTIONS:
+        raise ValueError(f"`correction` must be one of {', '.join(CORRECTIONS)}; got {correction!r}")
+    objective = CORRECTIONS[correction](n_classes, transition=transition)
+    curvature = (_likelihood_curvature if correction == "forward" else _weight_curvature)(labels, n_classes, transition)
+    said = labels.any(axis=1) if labels.ndim == 2 else np.ones(len(labels), dtype=bool)
+
+    def gradient_and_curvature(scores: Floats, dataset: Any) -> tuple[Floats, Floats]:
+        if scores.shape != (len(labels), n_classes):
+            raise ValueError(
+                f"the scores must have a row for each of {len(labels)} labels and {n_classes} columns; got shape "
+                f"{scores.shape}; pass num_class={n_classes} and the same rows"
+            )
+        if dataset is not None and dataset.get_weight() is not None:
+            raise ValueError("the dataset must have no weights; got some; repeat its rows instead")
+        logits = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
+        (gradient,) = torch.autograd.grad(objective(logits, torch.from_numpy(labels)), logits)
+        h = curvature(torch.softmax(logits.detach(), dim=-1))
+        # A sum of curvatures of exactly 0 would divide by zero in a leaf of examples that are all certain.
+        return gradient.numpy() * said.sum(), h.clamp(min=1e-12).numpy()
+
+    return gradient_and_curvature
+
+
+class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
+    """Gradient boosted trees learned from labels that say what examples are not; needs ``naysayer[boosting]``.
+
+    LightGBM minimises :func:`complementary_objective`. How many rounds predict is chosen by the likelihood of held-out
+    labels, which varies less than the accuracy estimated from so few of them.
+
+    Parameters
+    ----------
+    n_estimators : rounds of boosting, of K trees each.
+    learning_rate, num_leaves : as in LightGBM.
+    correction : "forward", "free", "nonnegative" or "ascent", see :func:`complementary_objective`. Start with
+        "forward"; the corrections see the whole training set at once, and trees fit its chance quickly.
+    classes : the K class values, see :func:`~naysayer.labels.encoding.encode_labels`; if None, those that occur in `y_bar`.
+    transition : (K, K) matrix Q of the complementary labels, its rows and columns in the order of `classes_`; uniform
+        if None.
+    validation_fraction : share of the labels held out to choose the number of rounds; 0 takes all rounds.
+    patience : how many rounds without a better held-out likelihood end the boosting.
+    refit : boost once more, on all examples, for as many rounds as were chosen.
+    parameters : further parameters of LightGBM, by their main names. Unlike LightGBM's own, the defaults are
+        ``extra_trees=True``, ``bagging_fraction=0.7``, ``bagging_freq=1``: splits at random thresholds, on part of the
+        examples, keep the trees from learning the chance in the labels.
+    n_jobs : threads; None as many as OpenMP takes.
+    random_state : seed of the held-out part and the trees.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
+    booster_ : the ``lightgbm.Booster``.
+    best_iteration_ : how many rounds predict.
+    history_ : dict of (rounds,) arrays, "valid_loss" (Forward's, by which the rounds are chosen) and "valid_accuracy"
+        (estimated); empty if nothing was held out.
+    estimated_accuracy_ : (estimate, low, high) from the labels held out, before any refit; None if there are none.
+
+    Examples
+    --------
+    >>> import naysayer
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> y_bar = naysayer.complement(y, n_classes=3, random_state=0)
+    >>> model = BoostedClassifier(n_estimators=50, random_state=0).fit(X, y_bar)
+    >>> bool((model.predict(X) == y).mean() > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 300,
+        learning_rate: float = 0.1,
+        num_leaves: int = 31,
+        *,
+        correction: str = "forward",
+        classes: ArrayLike | None = None,
+        transition: ArrayLike | None = None,
+        validation_fraction: float = 0.2,
+        patience: int = 50,
+        refit: bool = True,
+        parameters: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.num_leaves = num_leaves
+        self.correction = correction
+        self.classes = classes
+        self.transition = transition
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.refit = refit
+        self.parameters = parameters
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y_bar: Any) -> BoostedClassifier:
+        """Learn from features (N, D), dense or sparse, and (N,) class values or an (N, K) ruled-out matrix."""
+        X = self._take(X, reset=True)
+        labels, self.classes_ = encode_labels(y_bar, self.classes)
+        if len(labels) != X.shape[0]:
+            raise ValueError(f"`X` and `y_bar` must have as many rows; got {X.shape[0]} and {len(labels)}")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(f"`validation_fraction` must be from 0 to below 1; got {self.validation_fraction}")
+        n_classes, rng = len(self.classes_), generator(self.random_state)
+        said = np.flatnonzero(labels.any(axis=1)) if labels.ndim == 2 else np.arange(len(labels))
+        if len(said) == 0:
+            raise ValueError("`y_bar` must rule out a class in at least one row; got none")
+        order = rng.permutation(said)
+        n_held_out = int(self.validation_fraction * len(said))
+        held_out, rows = np.split(order, [n_held_out])
+        seed = int(rng.integers(2**31 - 1))
+        self.history_: dict[str, Floats] = {}
+        self.estimated_accuracy_: Interval | None = None
+        self.booster_, record = self._boost(X, labels, np.sort(rows), held_out, self.n_estimators, seed)
+        self.best_iteration_ = self.booster_.current_iteration()
+        if n_held_out > 0:
+            self.history_ = {name: np.array(values) for name, values in record["held out"].items()}
+            self.best_iteration_ = self.booster_.best_iteration
+            predicted = self._scores(X[held_out]).argmax(axis=1)
+            self.estimated_accuracy_ = accuracy_interval(
+                labels[held_out], predicted, n_classes, transition=self.transition
+            )
+            if self.refit:
+                self.booster_, _ = self._boost(X, labels, said, held_out[:0], self.best_iteration_, seed)
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Estimate the class posteriors, (N, K)."""
+        check_is_fitted(self)
+        scores = torch.from_numpy(self._scores(self._take(X, reset=False)))
+        return np.asarray(torch.softmax(scores, dim=-1).numpy())
+
+    def _take(self, X: Any, *, reset: bool) -> Any:
+        """Check features; LightGBM takes sparse ones and missing values."""
+        X = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
+        )
+        return csr_matrix(X) if issparse(X) else X
+
+    def _boost(
+        self, X: Any, labels: NDArray[Any], rows: NDArray[Any], held_out: NDArray[Any], n_rounds: int, seed: int
+    ) -> tuple[Any, dict[str, dict[str, list[float]]]]:
+        """Boost on `rows`, watching `held_out` where there are any; give the booster and what was seen."""
+        lightgbm = _import_lightgbm()
+        if (_dense(X[rows].min(axis=0)) == _dense(X[rows].max(axis=0))).all():
+            raise ValueError(f"`X` must have a feature that varies; got none among {X.shape[1]}")
+        n_classes = len(self.classes_)
+        parameters = {
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.num_leaves,
+            "min_data_in_leaf": min(20, max(1, len(rows) // 5)),
+            "extra_trees": True,
+            "bagging_fraction": 0.7,
+            "bagging_freq": 1,
+            "num_threads": self.n_jobs or 0,
+            "seed": seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "feature_pre_filter": False,
+            "verbose": -1,
+        } | (self.parameters or {})
+        train = lightgbm.Dataset(X[rows], params=parameters).construct()
+        watched: dict[str, Any] = {}
+        record: dict[str, dict[str, list[float]]] = {}
+        if len(held_out) > 0:
+            watched = {
+                "valid_sets": [train.create_valid(X[held_out], params=parameters)],
+                "valid_names": ["held out"],
+                "feval": _held_out_scores(labels[held_out], n_classes, self.transition),
+                "callbacks": [
+                    lightgbm.record_evaluation(record),
+                    lightgbm.early_stopping(self.patience, first_metric_only=True, verbose=False),
+                ],
+            }
+        objective = complementary_objective(labels[rows], n_classes, self.transition, self.correction)
+        parameters |= {"objective": objective, "num_class": n_classes}
+        return lightgbm.train(parameters, train, n_rounds, **watched), record
+
+    def _scores(self, X: Any) -> Floats:
+        """Give the K scores of each row, (N, K)."""
+        scores = self.booster_.predict(
+            X, num_iteration=self.best_iteration_, raw_score=True, num_threads=self.n_jobs or 0
+        )
+        return np.asarray(scores, dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.classifier_tags.poor_score = True  # scikit-learn's checks pass ordinary labels, which say here what is not
+        return tags
+
+
+def _dense(X: Any) -> Floats:
+    """Give an array of what may be sparse."""
+    return np.asarray(X.toarray() if issparse(X) else X)
+
+
+def _likelihood_curvature(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) -> Callable[[Tensor], Tensor]:
+    r"""Curvature for the likelihood: p (1 - p), scaled by :math:`\sqrt{\text{information} / (K - 1)}` of a label.
+
+    At p = 1/K a label has :math:`p_j^2 (\sum_c Q_{jc}^2 / q_c - 1)` of Fisher information on the score of class j. The
+    bracket is K - 1 for an ordinary label, 1 / (K - 1) for a complementary one and s / (K - s) for a set of s.
+    """
+    size, ordinary = _sizes(labels, n_classes, q)
+    if q is None:
+        information = size / (n_classes - size)
+    else:
+        information = torch.full_like(size, float(np.square(q).sum()) - 1)
+        information[ordinary] = n_classes - 1
+    scale = (information / (n_classes - 1)).sqrt()
+    return lambda p: scale * p * (1 - p)
+
+
+def _weight_curvature(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) -> Callable[[Tensor], Tensor]:
+    r"""Curvature for the unbiased risk: the variance of a label's weight, :math:`\sum_c q_c (Q^{-1})_{cj}^2 - p_j^2`.
+
+    For a set of s uniform labels that is :math:`(1 - p_j) (\frac{K - 1}{s} - 1 + p_j)`; for an ordinary one p (1 - p).
+    """
+    size, ordinary = _sizes(labels, n_classes, q)
+    if q is None:
+        excess = (n_classes - 1) / size.clamp(min=1) - 1
+        return lambda p: (1 - p) * (excess + p)
+    second_moment = torch.from_numpy(np.asarray(q, dtype=np.float64) @ transitions.inverse(q, n_classes) ** 2)
+    return lambda p: torch.where(ordinary, p, p @ second_moment) - p**2
+
+
+def _sizes(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) -> tuple[Tensor, Tensor]:
+    """Count the classes that each row rules out, (N, 1), and tell which rows are ordinary labels, (N, 1)."""
+    size = labels.sum(axis=1, keepdims=True) if labels.ndim == 2 else np.ones((len(labels), 1))
+    ordinary = (size == n_classes - 1) & (labels.ndim == 2 and not (q is not None and n_classes == 2))
+    return torch.from_numpy(size.astype(np.float64)), torch.from_numpy(ordinary)
+
+
+def _held_out_scores(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) -> Callable[[Floats, Any], Any]:
+    """Make the function that LightGBM calls after each round on the held-out part."""
+    forward = Forward(n_classes, q)
+
+    def evaluate(scores: Floats, _: Any) -> list[tuple[str, float, bool]]:
+        loss = float(forward(torch.from_numpy(np.ascontiguousarray(scores)), torch.from_numpy(labels)))
+        return [
+            ("valid_loss", loss, False),
+            ("valid_accuracy", accuracy_score(labels, scores.argmax(axis=1), n_classes, q), True),
+        ]
+
+    return evaluate
+
+
+def _import_lightgbm() -> Any:
+    """Import LightGBM where it is needed, or say how to get it."""
+    try:
+        import lightgbm
+    except ImportError:
+        raise ImportError(
+            "BoostedClassifier needs LightGBM, which is not installed; install naysayer[boosting]"
+        ) from None
+    return lightgbm

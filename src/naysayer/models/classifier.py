@@ -1,0 +1,556 @@
+"""The scikit-learn face of the engine: train populations, choose by estimated accuracy, predict, save and load."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from naysayer.common.checks import to_numpy
+from naysayer.common.files import read_tensors, write_tensors, write_text
+from naysayer.common.progress import progress_bar
+from naysayer.engine import networks
+from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, stacked_logits, step_schedule
+from naysayer.engine.stack import as_inputs
+from naysayer.labels.drawing import RandomState, generator
+from naysayer.labels.encoding import encode_labels
+from naysayer.losses import Loss, get_loss
+from naysayer.measure.intervals import Interval
+from naysayer.measure.metrics import accuracy_interval
+from naysayer.models.base import ComplementaryMixin
+from naysayer.objectives import OBJECTIVES, Forward, GradientAscent, Objective, PairwiseComparison
+
+AUTO = ("forward", "ascent", "pairwise")
+FORMAT = 1
+Network = str | nn.Module | Callable[[int, int], nn.Module]
+
+
+class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
+    """A neural network learned from labels that say what examples are not.
+
+    For each method and learning rate it trains `n_seeds` runs, each holding out another part of the labels. The
+    setting and the epoch are chosen by the accuracy estimated on the held-out labels, pooled over the seeds; no
+    true label is ever needed. The runs of the chosen setting predict together, by the mean of their probabilities.
+
+    Parameters
+    ----------
+    method : "free", "max", "ascent", "forward" or "pairwise" (see :mod:`naysayer.objectives`), a list of them, or
+        "auto", which tries "forward", "ascent" and "pairwise".
+    network : "mlp" or "linear"; a module that maps (B, ...) inputs to (B, K) logits, copied and started anew for each
+        run; or a function (n_features, n_classes) → module.
+    hidden : widths of the MLP's hidden layers.
+    loss : for "free", "max" and "ascent", a loss of :mod:`naysayer.losses`, by name or as a callable.
+    lr : learning rate or rates to try.
+    weight_decay : on weights, not on biases.
+    optimizer, momentum, schedule : "adam", "adamw" or "sgd"; None, "cosine", "step" or a function from epoch to factor.
+    max_epochs, patience : epochs, and how many without a better estimate end a setting; None never does.
+    batch_size : "auto" takes about a thirtieth of the examples, from 64 to 256.
+    n_seeds : runs of each setting.
+    validation_fraction : share of the labels that each run holds out; 1 / n_seeds is cross-validation.
+    refit : train the chosen setting again on all examples, for the chosen number of epochs.
+    beta, gamma : gradient ascent's tolerance and step scale.
+    alpha : weight of complementary against ordinary labels where both occur; None weighs every example alike.
+    classes : the class values; None takes those that occur in `y_bar`. Pass them if some class is never ruled out.
+    transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
+    standardize : bring features to mean 0 and deviation 1; images in uint8 are divided by 255 instead.
+    device : "auto", "cpu", "cuda".
+    checkpoint : folder to save the training in, and to go on from.
+    verbose : 1 shows a progress bar.
+    random_state : seed of splits, starts and shuffles.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
+    method_, lr_, best_epoch_ : what was chosen.
+    estimated_accuracy_ : (estimate, low, high) from the labels held out, at the chosen setting. It was chosen as the
+        best of several, so it is a little optimistic; :meth:`score` on labels kept apart is not.
+    trials_ : one dict a setting: method, lr, epoch, estimated accuracy; None where no run of it came to one.
+    history_ : columns (method, lr, seed, epoch, loss, valid_accuracy, ...), one row an epoch of a run.
+    failed_ : what went wrong in which runs; they were stopped alone.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> import naysayer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y_bar = naysayer.complement(y, n_classes=3, random_state=0)       # all we are told: not this one
+    >>> model = ComplementaryClassifier(method="forward", lr=0.01, max_epochs=60, random_state=0).fit(X, y_bar)
+    >>> bool((model.predict(X) == y).mean() > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        method: str | Sequence[str] = "auto",
+        network: Network = "mlp",
+        *,
+        hidden: Sequence[int] = (128,),
+        loss: str | Loss = "cross_entropy",
+        lr: float | Sequence[float] = (1e-3, 3e-3, 1e-2),
+        weight_decay: float = 1e-4,
+        optimizer: str = "adam",
+        momentum: float = 0.9,
+        schedule: str | Schedule | None = None,
+        max_epochs: int = 100,
+        patience: int | None = 30,
+        batch_size: int | str = "auto",
+        n_seeds: int = 5,
+        validation_fraction: float = 0.2,
+        refit: bool = False,
+        beta: float = 0.0,
+        gamma: float = 1.0,
+        alpha: float | None = None,
+        classes: ArrayLike | None = None,
+        transition: ArrayLike | None = None,
+        standardize: bool = True,
+        device: str = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.method = method
+        self.network = network
+        self.hidden = hidden
+        self.loss = loss
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.optimizer = optimizer
+        self.momentum = momentum
+        self.schedule = schedule
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.batch_size = batch_size
+        self.n_seeds = n_seeds
+        self.validation_fraction = validation_fraction
+        self.refit = refit
+        self.beta = beta
+        self.gamma = gamma
+        self.alpha = alpha
+        self.classes = classes
+        self.transition = transition
+        self.standardize = standardize
+        self.device = device
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ---- learning -------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y_bar: Any) -> ComplementaryClassifier:
+        """Learn from features (N, ...) and labels: (N,) class values, "not this class", or (N, K) ruled-out rows."""
+        inputs = self._take(X, reset=True)
+        labels, self.classes_ = encode_labels(y_bar, self.classes)
+        if len(labels) != len(inputs):
+            raise ValueError(f"`X` and `y_bar` must have as many rows; got {len(inputs)} and {len(labels)}")
+        if labels.ndim == 2:  # examples of which nothing is known teach nothing
+            said = labels.any(axis=1)
+            inputs, labels = inputs[torch.from_numpy(said)], labels[said]
+        if len(labels) < 2:
+            raise ValueError(f"`X` must hold at least 2 labelled examples; got n_samples={len(labels)}; add more")
+        self._learn_scale(inputs)
+        inputs = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
+        methods, rates = self._settings()
+        rng = generator(self.random_state)
+        seeds = [int(s) for s in rng.integers(0, 2**31, size=self._check_count(self.n_seeds, "n_seeds"))]
+        rows, held_out = self._split(len(labels), rng)
+
+        trials: list[dict[str, Any]] = []
+        history: list[dict[str, Any]] = []
+        self.failed_: list[str] = []
+        best: tuple[float, Population, NDArray[Any]] | None = None
+        interrupted = False
+        with progress_bar(len(methods) * self.max_epochs, "training", show=self.verbose > 0) as bar:
+            for number, method in enumerate(methods):
+                bar(0, f"training {method}")
+                runs = self._population(method, seeds * len(rates), np.repeat(rates, len(seeds)), inputs)
+                runs.fit(
+                    inputs,
+                    labels,
+                    max_epochs=self.max_epochs,
+                    rows=np.tile(rows, (len(rates), 1)),
+                    validation_rows=np.tile(held_out, (len(rates), 1)),
+                    groups=np.repeat(np.arange(len(rates)), len(seeds)),  # type: ignore[arg-type]
+                    patience=self.patience,
+                    checkpoint=self._checkpoint(method),
+                    bar=bar,
+                )
+                bar((number + 1) * self.max_epochs - number * self.max_epochs - len(runs.history.get("loss", ())))
+                self._report(method, runs, rates, len(seeds), trials, history)
+                chosen = int(np.argmax(runs.best_score))
+                if np.isfinite(runs.best_score[chosen]) and (best is None or runs.best_score[chosen] > best[0]):
+                    members = np.arange(chosen, chosen + len(seeds))
+                    best = (float(runs.best_score[chosen]), runs, members)
+                    self.method_, self.lr_ = method, runs.lr[chosen]
+                    self.best_epoch_ = int(runs.best_epoch[chosen])
+                interrupted = runs.interrupted
+                if interrupted:
+                    break
+        self.trials_ = trials
+        self.history_ = {k: np.array([row[k] for row in history]) for k in (history[0] if history else ())}
+        if self.failed_:
+            warnings.warn(f"{len(self.failed_)} runs were stopped: {self.failed_[0]}", ConvergenceWarning, stacklevel=2)
+        if best is None:
+            if interrupted:
+                raise KeyboardInterrupt  # before the first epoch ended: there is nothing to keep
+            self._drop_checkpoints(methods)
+            raise ValueError(
+                f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`"
+            )
+        _, runs, members = best
+        self.estimated_accuracy_ = self._estimate(runs, members, inputs, labels, held_out)
+        if self.refit and not interrupted:
+            again = self._population(self.method_, seeds, np.repeat(self.lr_, len(seeds)), inputs)
+            again.fit(inputs, labels, max_epochs=self.best_epoch_ + 1)
+            interrupted = again.interrupted
+            if again.failed:
+                warnings.warn(
+                    "refit gave no finite loss; the runs before it are kept", ConvergenceWarning, stacklevel=2
+                )
+            elif not interrupted:
+                runs, members = again, np.arange(len(seeds))
+        if interrupted:
+            warnings.warn("training was interrupted; the best of what was trained is kept", stacklevel=2)
+        device = pick_device(self.device)
+        self.module_ = runs.module.to(device)
+        self.parameters_ = {k: v[members].to(device) for k, v in runs.parameters.items()}
+        self.buffers_ = {k: v[members].to(device) for k, v in runs.buffers.items()}
+        if not interrupted:
+            self._drop_checkpoints(methods)
+        return self
+
+    def _take(self, X: Any, *, reset: bool) -> Tensor:
+        """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
+        if isinstance(X, Tensor):
+            X = (X if X.dtype == torch.uint8 else X.float()).detach().cpu().numpy()
+        images = getattr(X, "dtype", None) == np.uint8
+        X = validate_data(
+            self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=None if images else np.float32
+        )
+        if hasattr(X, "toarray"):
+            if X.shape[0] * X.shape[1] > 2**31:
+                raise ValueError(
+                    f"sparse `X` is made dense and must have at most 2**31 entries; got shape {X.shape}; "
+                    f"reduce it first, for instance with TruncatedSVD"
+                )
+            X = X.toarray()
+        if not reset and X.shape[1:] != tuple(self.center_.shape):
+            raise ValueError(
+                f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {X.shape[1:]}"
+            )
+        return as_inputs(X)
+
+    def _learn_scale(self, inputs: Tensor) -> None:
+        """Remember each feature's mean and deviation; constant features get deviation 1."""
+        shape = inputs.shape[1:]
+        self.center_, self.scale_ = torch.zeros(shape), torch.ones(shape)
+        if inputs.dtype == torch.uint8:
+            self.scale_ *= 255.0
+        elif self.standardize:
+            scale, center = torch.std_mean(inputs.double(), dim=0, correction=0)
+            self.center_ = center.float()
+            self.scale_ = torch.where(scale > 1e-7 * center.abs().clamp(min=1e-30), scale, 1.0).float()
+
+    def _scaled(self, inputs: Tensor) -> Tensor:
+        return (inputs - self.center_) / self.scale_
+
+    def _settings(self) -> tuple[list[str], NDArray[np.float64]]:
+        """Check the methods and learning rates to try, and all else that is not checked where it is used."""
+        named = [self.method] if isinstance(self.method, str) or not np.iterable(self.method) else list(self.method)
+        methods = [m for name in named for m in (AUTO if name == "auto" else (name,))]
+        for name in methods:
+            if name not in OBJECTIVES:
+                raise ValueError(f"`method` must be 'auto' or one of {', '.join(OBJECTIVES)}; got {name!r}")
+        if not methods:
+            raise ValueError("`method` must name at least one method")
+        try:
+            rates = np.atleast_1d(np.asarray(self.lr, dtype=np.float64))
+        except (TypeError, ValueError):
+            rates = np.empty(0)
+        if rates.ndim != 1 or len(rates) == 0 or not (np.isfinite(rates) & (rates > 0)).all():
+            raise ValueError(f"`lr` must be a positive number or some of them; got {self.lr!r}")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {self.validation_fraction}")
+        if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
+            raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
+        self._check_count(self.max_epochs, "max_epochs")
+        return list(dict.fromkeys(methods)), rates
+
+    @staticmethod
+    def _check_count(value: Any, name: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
+        return int(value)
+
+    def _split(self, n: int, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Rows that each seed trains on and holds out, (S, n - h) and (S, h); the parts held out follow each other."""
+        held = min(n - 1, max(1, round(self.validation_fraction * n)))
+        order = rng.permutation(n)
+        starts = held * np.arange(self.n_seeds)
+        places = (starts[:, None] + np.arange(n)) % n
+        return order[places[:, held:]], order[places[:, :held]]
+
+    def _population(self, method: str, seeds: list[int], rates: NDArray[Any], inputs: Tensor) -> Population:
+        batch = self.batch_size
+        if batch == "auto":
+            batch = int(np.clip(2 ** round(np.log2(max(1, len(inputs) / 30))), 64, 256))
+        schedule = self.schedule
+        if isinstance(schedule, str):
+            schedule = cosine_schedule(self.max_epochs) if schedule == "cosine" else step_schedule()
+        runs = Population(
+            self._build_network(inputs.shape[1:]),
+            self._objective(method),
+            seeds=seeds,
+            lr=rates.tolist(),
+            weight_decay=self.weight_decay,
+            optimizer=self.optimizer,
+            momentum=self.momentum,
+            schedule=schedule,
+            batch_size=self._check_count(batch, "batch_size"),
+            device=self.device,
+        )
+        given = tuple(runs.logits(inputs[:1], run=0).shape)
+        if given != (1, len(self.classes_)):
+            raise ValueError(
+                f"`network` must give {len(self.classes_)} logits an example, one a class; got {given[1:]}"
+            )
+        return runs
+
+    def _objective(self, method: str) -> Objective:
+        n_classes, kind = len(self.classes_), OBJECTIVES[method]
+        if kind in (Forward, PairwiseComparison):
+            return kind(n_classes, transition=self.transition, alpha=self.alpha)
+        extra = {"beta": self.beta, "gamma": self.gamma} if kind is GradientAscent else {}
+        return kind(n_classes, get_loss(self.loss), self.transition, alpha=self.alpha, **extra)  # type: ignore[arg-type]
+
+    def _build_network(self, shape: Sequence[int]) -> nn.Module | Callable[[], nn.Module]:
+        """Give the module to copy, or the function that builds one."""
+        network, n_classes = self.network, len(self.classes_)
+        n_features = int(np.prod(shape))
+        if isinstance(network, nn.Module):
+            return network
+        if callable(network):
+            return lambda: network(n_features, n_classes)
+        if network == "linear":
+            return lambda: networks.linear(n_features, n_classes)
+        if network == "mlp":
+            if isinstance(self.hidden, str) or not np.iterable(self.hidden):
+                raise ValueError(
+                    f"`hidden` must hold the widths of the hidden layers, as (128,) does; got {self.hidden!r}"
+                )
+            widths = [self._check_count(width, "hidden") for width in self.hidden]
+            return lambda: networks.mlp(n_features, n_classes, widths)
+        raise ValueError(f"`network` must be 'mlp', 'linear', a module, or a function that builds one; got {network!r}")
+
+    def _report(
+        self,
+        method: str,
+        runs: Population,
+        rates: NDArray[Any],
+        n_seeds: int,
+        trials: list[dict[str, Any]],
+        history: list[dict[str, Any]],
+    ) -> None:
+        """Take over what a population has to tell."""
+        for i, rate in enumerate(rates):
+            first = i * n_seeds
+            score = float(runs.best_score[first])
+            trials.append(
+                {
+                    "method": method,
+                    "lr": float(rate),
+                    "epoch": int(runs.best_epoch[first]),
+                    "estimated_accuracy": score if np.isfinite(score) else None,
+                }
+            )
+        for epoch in range(len(runs.history.get("loss", ()))):
+            for m in range(runs.n_runs):
+                row = {k: float(v[epoch, m]) for k, v in runs.history.items()}
+                history.append({"method": method, "lr": runs.lr[m], "seed": m % n_seeds, "epoch": epoch} | row)
+        self.failed_ += [f"{method}, run {m}: {what}" for m, what in runs.failed.items()]
+
+    def _estimate(
+        self, runs: Population, members: NDArray[Any], inputs: Tensor, labels: NDArray[Any], held_out: NDArray[Any]
+    ) -> Interval:
+        """Estimate accuracy from the labels that each chosen run held out; a row held out twice counts once."""
+        predicted = np.full(len(labels), -1)
+        for m, rows in zip(members, held_out, strict=True):
+            fresh = rows[predicted[rows] < 0]
+            predicted[fresh] = runs.logits(inputs[torch.from_numpy(fresh)], run=int(m)).argmax(-1).numpy()
+        seen = predicted >= 0
+        return accuracy_interval(
+            labels[seen], predicted[seen], n_classes=len(self.classes_), transition=self.transition
+        )
+
+    def _checkpoint(self, method: str) -> Path | None:
+        return None if self.checkpoint is None else Path(self.checkpoint) / f"{method}.safetensors"
+
+    def _drop_checkpoints(self, methods: list[str]) -> None:
+        """Training is over: what it saved on the way is no longer needed."""
+        for method in methods:
+            path = self._checkpoint(method)
+            if path is not None:
+                for left in (path, *path.parent.glob(f".{path.name}.*")):  # the latter of one that was killed
+                    left.unlink(missing_ok=True)
+        if self.checkpoint is not None:
+            with contextlib.suppress(OSError):
+                Path(self.checkpoint).rmdir()
+
+    # ---- predicting -----------------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """Estimate P(class | x), the mean over the chosen runs: (N, K)."""
+        check_is_fitted(self, "parameters_")
+        inputs = self._scaled(self._take(X, reset=False))
+        total = torch.zeros(len(inputs), len(self.classes_), dtype=torch.float64)
+        n_runs = len(next(iter(self.parameters_.values())))
+        for m in range(n_runs):
+            one = {k: v[m : m + 1] for k, v in self.parameters_.items()}
+            held = {k: v[m : m + 1] for k, v in self.buffers_.items()}
+            total += stacked_logits(self.module_, one, held, inputs).double().softmax(dim=-1)
+        return (total / n_runs).float().numpy()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    # ---- files ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None) -> None:
+        """Save the fitted model into a folder: ``model.json`` and a safetensors file that it names. No pickle.
+
+        `extra` is whatever JSON can hold; a loaded model has it as `extra_`. The JSON file is put in its place last,
+        so a folder that held a model before holds a whole one at every moment.
+        """
+        check_is_fitted(self, "parameters_")
+        folder = Path(path)
+        if folder.exists() and not folder.is_dir():
+            raise FileExistsError(f"cannot save to {folder}: it is a file; give a folder")
+        about: dict[str, Any] = {
+            "format": FORMAT,
+            "settings": self._settings_to_json(),
+            "fitted": self._fitted_to_json(),
+            "extra": extra or {},
+        }
+        tensors = {f"parameter.{k}": v for k, v in self.parameters_.items()}
+        tensors |= {f"buffer.{k}": v for k, v in self.buffers_.items()}
+        tensors |= {"center": self.center_, "scale": self.scale_}
+        digest = hashlib.sha256(
+            b"".join(np.ascontiguousarray(t.detach().cpu().numpy()).tobytes() for t in tensors.values())
+        )
+        about["weights"] = f"weights-{digest.hexdigest()[:16]}.safetensors"
+        text = json.dumps(about, indent=1, default=_numpy_to_json) + "\n"
+        write_tensors(folder / about["weights"], tensors, {"format": FORMAT})
+        write_text(folder / "model.json", text)
+        for old in folder.glob("weights-*.safetensors"):
+            if old.name != about["weights"]:
+                old.unlink(missing_ok=True)
+
+    def _settings_to_json(self) -> dict[str, Any]:
+        """The constructor's arguments, those that JSON can hold; the others are named, to be given again at load."""
+        out: dict[str, Any] = {}
+        for name, value in self.get_params(deep=False).items():
+            if name == "loss" and callable(value):
+                value = getattr(value, "__name__", "custom")
+            if name == "checkpoint":
+                continue
+            if name in ("classes", "transition") and value is not None:
+                value = to_numpy(value)
+            with contextlib.suppress(TypeError):
+                out[name] = json.loads(json.dumps(value, default=_numpy_to_json))
+        return out
+
+    def _fitted_to_json(self) -> dict[str, Any]:
+        classes = self.classes_.tolist()
+        if not all(isinstance(c, (str, int, float, bool)) for c in classes):
+            raise ValueError(f"class values must be text or numbers to be saved; got {classes[0]!r}")
+        out = {
+            "classes": classes,
+            "n_features": int(self.n_features_in_),
+            "shape": list(self.center_.shape),
+            "method": self.method_,
+            "lr": self.lr_,
+            "best_epoch": self.best_epoch_,
+            "estimated_accuracy": [float(v) for v in self.estimated_accuracy_],
+            "trials": self.trials_,
+        }
+        if hasattr(self, "feature_names_in_"):
+            out["feature_names"] = [str(n) for n in self.feature_names_in_]
+        return out
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, network: Network | None = None, device: str = "auto"
+    ) -> ComplementaryClassifier:
+        """Load a saved model. One whose network was a module of your own needs that module given again."""
+        folder = Path(path)
+        try:
+            about = dict(json.loads((folder / "model.json").read_text(encoding="utf8")))
+            if about["format"] != FORMAT:
+                raise ValueError(f"it has format {about['format']}, and this release reads {FORMAT}")
+            settings, fitted, extra = (dict(about[key]) for key in ("settings", "fitted", "extra"))
+            weights = str(about["weights"])
+        except FileNotFoundError:
+            raise FileNotFoundError(f"no model at {folder}: it has no model.json") from None
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise ValueError(f"{folder / 'model.json'} is not a whole model file: {error}") from None
+        if network is not None:
+            settings["network"] = network
+        if "network" not in settings:
+            raise ValueError("this model's network was a module of your own; pass it again as load(path, network=...)")
+        known = cls().get_params(deep=False)
+        model = cls(**{k: v for k, v in settings.items() if k in known} | {"device": device})
+        tensors, _ = read_tensors(folder / Path(weights).name)
+        try:
+            model._restore(fitted, tensors)
+            model.extra_ = extra
+        except (KeyError, RuntimeError, TypeError) as error:
+            raise ValueError(f"the model at {folder} does not fit its network: {error}") from None
+        return model
+
+    def _restore(self, fitted: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Take over the fitted attributes."""
+        self.classes_ = np.array(fitted["classes"])
+        self.n_features_in_ = fitted["n_features"]
+        if "feature_names" in fitted:
+            self.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
+        self.method_, self.lr_, self.best_epoch_ = fitted["method"], fitted["lr"], fitted["best_epoch"]
+        self.estimated_accuracy_ = Interval(*fitted["estimated_accuracy"])
+        self.trials_, self.history_, self.failed_ = fitted["trials"], {}, []
+        self.center_, self.scale_ = tensors["center"], tensors["scale"]
+        device = pick_device(self.device)
+        build = self._build_network(fitted["shape"])
+        with torch.random.fork_rng(devices=[]):  # the start that it draws is not used
+            self.module_ = (build if isinstance(build, nn.Module) else build()).to(device)
+        pick = {
+            p: {k.removeprefix(p): v.to(device) for k, v in tensors.items() if k.startswith(p)}
+            for p in ("parameter.", "buffer.")
+        }
+        self.parameters_, self.buffers_ = pick["parameter."], pick["buffer."]
+        named = dict(self.module_.named_parameters()) | dict(self.module_.named_buffers())
+        expected = {k: tuple(v.shape) for k, v in named.items()}
+        restored = self.parameters_ | self.buffers_  # the frozen parameters are among the latter
+        got = {k: tuple(v.shape[1:]) for k, v in restored.items()}
+        if expected != got:
+            raise ValueError("the saved parameters do not fit the network; pass the network that was trained")
+
+
+def _numpy_to_json(value: Any) -> Any:
+    """Numbers and arrays of numpy's as JSON has them; anything else it cannot hold."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"cannot save {type(value).__name__} as JSON")

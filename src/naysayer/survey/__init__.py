@@ -1,0 +1,1 @@
+"""The web app that does not want to know: private questions."""
