@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import nn
 from torch.func import grad_and_value, vmap
 
 from helpers import as_sets, is_rows, raises, random_transition, risks_by_hand
-from naysayer import complement, losses, transition
+from naysayer import complement, losses, objectives, transition
 from naysayer.losses import cross_entropy
 from naysayer.objectives import (
     OBJECTIVES,
@@ -254,32 +255,88 @@ def test_vmap_equals_a_loop(name, q, encode):
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("q", [None, random_transition(4)])
-@pytest.mark.parametrize("encode", [np.asarray, lambda y: as_sets(y, 4)], ids=["single", "rows"])
-def test_the_gradient_written_down_is_the_traced_one(name, q, encode):
-    objective = ALL[name](4, transition=q)
-    y_bar, prior = torch.as_tensor(encode(LABELS)), torch.tensor(PRIOR)
-    for seed in range(4):  # among them some that ascend and some that do not
-        logits = (inputs(seed) @ parameters(seed, scale=2.0)).requires_grad_()
-        value, scale = objective.measure(logits, y_bar, prior, 0.7)
-        (traced,) = torch.autograd.grad(value, logits)
-        mine = objective.differentiate(logits.detach(), y_bar, prior, 0.7)
-        for a, b in zip(mine, (value.detach(), scale, traced), strict=True):
-            torch.testing.assert_close(a, b)
-
-
-@pytest.mark.parametrize("name", ALL)
 def test_leading_axes_equal_a_loop(name):
     x = torch.stack([inputs(seed, n=12) for seed in range(3)])
     theta = torch.stack([parameters(seed, scale=3.0) for seed in range(3)])
     y = torch.tensor(np.random.default_rng(0).integers(0, 4, (3, 12)))
     prior = torch.tensor(np.random.default_rng(1).dirichlet(np.ones(4), 3))
     objective = ALL[name](4)
-    values, scales = objective.measure(x @ theta, y, prior, 1.0)
+
+    def measure(x, theta, y, prior):
+        risks = objective.risks(x @ theta, y, objective.scales(objective.count(y), prior, 1.0))
+        return risks, *objective.correct(risks)
+
+    together = measure(x, theta, y, prior)
     for m in range(3):
-        value, scale = objective.measure(x[m] @ theta[m], y[m], prior[m], 1.0)
-        torch.testing.assert_close(values[m], value)
-        torch.testing.assert_close(scales[m], scale)
+        for whole, alone in zip(together, measure(x[m], theta[m], y[m], prior[m]), strict=True):
+            torch.testing.assert_close(whole[m], alone)
+
+
+# ---- settings -------------------------------------------------------------------------------------------------
+
+
+class Sharpened(GradientAscent):
+    """A method of one's own, with an argument of its own beside its parent's."""
+
+    def __init__(self, n_classes, sharpness=1.0, **options):
+        super().__init__(n_classes, **options)
+        self.sharpness = sharpness
+
+    def risks(self, logits, y_bar, scales):
+        return super().risks(self.sharpness * logits, y_bar, scales)
+
+
+def every_setting():
+    q = random_transition(4)
+    yield from (kind(4) for kind in ALL.values())
+    yield from (kind(4, transition=q, alpha=0.3) for kind in ALL.values())
+    yield GradientAscent(4, "one_vs_all(logistic)", q, PRIOR, beta=0.1, gamma=0.5, alpha=0.2)
+    yield PairwiseComparison(4, "sigmoid")
+    yield Unbiased(4, lambda logits: logits**2)
+    yield Sharpened(4, 2.0, beta=0.3, transition=q)
+
+
+@pytest.mark.parametrize("i", range(14))
+def test_settings_make_the_same_objective_again(i):
+    objective = list(every_setting())[i]
+    again = type(objective)(**objective.settings())
+    assert again.settings() == objective.settings()
+    logits = 3 * inputs(n=9, n_inputs=4)
+    for y in (LABELS, np.concatenate([as_sets(LABELS[:5], 4), is_rows([0, 1, 2, 3], 4)])):
+        torch.testing.assert_close(again(logits, y), objective(logits, y), rtol=0, atol=0)
+
+
+def test_settings_are_plain_where_they_can_be():
+    made = GradientAscent(4, "pairwise(ramp)", random_transition(4), PRIOR, beta=0.1)
+    assert json.loads(json.dumps(made.settings())) == made.settings()
+    assert made.settings()["loss"] == "pairwise(ramp)"
+
+    def cross_entropy(logits):  # a loss of one's own is not the one whose name it has
+        return logits**2
+
+    assert Unbiased(4, cross_entropy).settings()["loss"] is cross_entropy
+    assert Unbiased(4, losses.pairwise(cross_entropy)).settings()["loss"].binary is cross_entropy
+
+
+def test_an_objective_is_made_from_the_options_that_it_takes():
+    options = {"loss": "mean_squared_error", "alpha": 0.3, "beta": 0.1, "gamma": 0.5, "sharpness": 2.0}
+    for name, kind in ALL.items():
+        made = objectives.make(name, 4, **options)
+        assert type(made) is kind
+        assert made.settings()["alpha"] == 0.3
+        if kind in CORRECTED:
+            assert made.loss is losses.mean_squared_error
+    assert objectives.make("ascent", 4, **options).settings()["gamma"] == 0.5
+    with raises(
+        "`method` must be one of free, max, ascent, forward, pairwise; got 'forwards' (did you mean 'forward'?)"
+    ):
+        objectives.make("forwards", 4)
+
+
+def test_a_method_of_ones_own_gets_its_options(monkeypatch):
+    monkeypatch.setitem(OBJECTIVES, "sharp", Sharpened)
+    made = objectives.make("sharp", 4, sharpness=2.0, beta=0.5, unknown=1)
+    assert (made.sharpness, made.beta) == (2.0, 0.5)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -471,7 +528,9 @@ def test_batches_refused(name, call):
     objective = getattr(ALL[name](3), call)
     with raises("`logits` must have n_classes = 3 columns; got shape (2, 4)"):
         objective(torch.zeros(2, 4), [0, 1])
-    with raises("`y_bar` must be (2,) classes or a (2, 3) ruled-out matrix, as many rows as `logits`; got shape (3,)"):
+    with raises(
+        "`y_bar` must be (2,) classes or a (2, 3) ruled-out matrix, one row for each of `logits`; got shape (3,)"
+    ):
         objective(torch.zeros(2, 3), [0, 1, 2])
     with raises("`y_bar` must hold classes 0 to 2; got 3 at row 1; pass n_classes=4?"):
         objective(torch.zeros(2, 3), [0, 3])

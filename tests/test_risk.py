@@ -94,7 +94,7 @@ def test_a_batch_drawn_class_by_class_is_unbiased_for_each_class(loss):
     expected = torch.zeros(3)
     for inputs in itertools.product(range(3), repeat=3):
         probability = np.prod([given[x, c] for c, x in enumerate(inputs)])
-        weights = risk.batch_weights(torch.arange(3), prior, 1.0)
+        weights = batch_weights(torch.arange(3), prior, 1.0)
         expected += probability * risk.class_risks(loss(logits[list(inputs)]), weights)
     truth = (torch.tensor(joint) * loss(logits)).sum(dim=0)
     torch.testing.assert_close(expected, truth, rtol=0, atol=1e-12)
@@ -186,6 +186,16 @@ LABELS = [0, 2, 2, 1, 2, 0, 1, 1, 1]
 PRIOR = [0.2, 0.3, 0.1, 0.4]  # of four classes; no example says "not 3"
 
 
+def batch_weights(y, prior, alpha, inverse=None):
+    """The weights of a batch from its own counts."""
+    counts = count_labels(y, prior.shape[-1], inverse is not None)
+    return risk.batch_weights(y, risk.scales_by_class(counts, prior, alpha), inverse)
+
+
+def kind_weights(y, alpha, n_classes=4):
+    return risk.example_weights(y, risk.scales_by_kind(count_labels(y, n_classes), alpha))
+
+
 def batch_by_loops(sets, prior, alpha, rows_of):
     """α Σ_c π̄_c/n_c over the single labels of the sets, one s-th each, and (1 - α)/n over the ordinary ones."""
     n, n_classes = sets.shape
@@ -212,7 +222,7 @@ def rows_of(q, n_classes=4):
 def test_batch_weights_are_the_papers_formula(loss, q):
     logits = torch.randn(len(LABELS), 4, generator=torch.Generator().manual_seed(0))
     y, prior = torch.tensor(LABELS), torch.tensor(PRIOR)
-    weights = risk.batch_weights(y, prior, 1.0, inverse_tensor(q, 4))
+    weights = batch_weights(y, prior, 1.0, inverse_tensor(q, 4))
     by_hand = risks_by_hand(loss(logits), LABELS, PRIOR, None if q is None else np.linalg.inv(q))
     torch.testing.assert_close(risk.class_risks(loss(logits), weights), torch.stack(by_hand))
 
@@ -220,8 +230,8 @@ def test_batch_weights_are_the_papers_formula(loss, q):
 @pytest.mark.parametrize("q", [None, random_transition(4)])
 def test_batch_weights_of_one_hot_rows_equal_those_of_single_labels(q):
     inverse, prior = inverse_tensor(q, 4), torch.tensor(PRIOR)
-    single = risk.batch_weights(torch.tensor(LABELS), prior, 1.0, inverse)
-    torch.testing.assert_close(risk.batch_weights(torch.tensor(as_sets(LABELS, 4)), prior, 1.0, inverse), single)
+    single = batch_weights(torch.tensor(LABELS), prior, 1.0, inverse)
+    torch.testing.assert_close(batch_weights(torch.tensor(as_sets(LABELS, 4)), prior, 1.0, inverse), single)
 
 
 @pytest.mark.parametrize("q", [None, random_transition(5)])
@@ -232,7 +242,7 @@ def test_sets_and_ordinary_labels_in_a_batch(alpha, q):
     for i, size in enumerate([1, 1, 2, 2, 2, 3, 3, 1, 4, 4, 4, 0, 0, 2]):
         sets[i, rng.choice(5, size, replace=False)] = True
     prior = rng.dirichlet(np.ones(5))
-    weights = risk.batch_weights(torch.tensor(sets), torch.tensor(prior), alpha, inverse_tensor(q, 5))
+    weights = batch_weights(torch.tensor(sets), torch.tensor(prior), alpha, inverse_tensor(q, 5))
     torch.testing.assert_close(weights, batch_by_loops(sets, prior, alpha, rows_of(q, 5)))
     assert not weights[sets.sum(axis=1) == 0].any()  # silence weighs nothing
 
@@ -244,7 +254,7 @@ def test_a_mixture_is_alpha_of_one_risk_and_the_rest_of_the_other():
     values = losses.cross_entropy(logits)
     complementary = sum(risks_by_hand(values[:4], told, PRIOR))
     ordinary = sum(values[4 + i, y] for i, y in enumerate(true)) / 3
-    mixed = risk.class_risks(values, risk.batch_weights(sets, torch.tensor(PRIOR), alpha)).sum()
+    mixed = risk.class_risks(values, batch_weights(sets, torch.tensor(PRIOR), alpha)).sum()
     torch.testing.assert_close(mixed, alpha * complementary + (1 - alpha) * ordinary)
 
 
@@ -252,8 +262,8 @@ def test_a_class_absent_from_the_batch_adds_nothing():
     y = torch.tensor([0, 0, 1])
     for prior in ([0.25, 0.25, 0.5, 0.0], [0.25, 0.25, 0.0, 0.5]):  # the shares of absent classes do not matter
         for labels in (y, torch.tensor(as_sets(y, 4))):
-            weights = risk.batch_weights(labels, torch.tensor(prior), 1.0)
-            torch.testing.assert_close(weights, risk.batch_weights(y, torch.tensor([0.25, 0.25, 0.3, 0.2]), 1.0))
+            weights = batch_weights(labels, torch.tensor(prior), 1.0)
+            torch.testing.assert_close(weights, batch_weights(y, torch.tensor([0.25, 0.25, 0.3, 0.2]), 1.0))
             assert weights.sum().item() == pytest.approx(0.5)  # each row of W sums to 1, the classes to 1/4 each
 
 
@@ -273,7 +283,7 @@ def test_leading_axes_and_vmap_equal_a_loop(kind, q):
     values = torch.tensor(rng.normal(size=(3, 9, 4)))
 
     def risks(y, prior, alpha, values):
-        return risk.class_risks(values, risk.batch_weights(y, prior, alpha, inverse))
+        return risk.class_risks(values, batch_weights(y, prior, alpha, inverse))
 
     loop = torch.stack([risks(*args) for args in zip(y, prior, alpha, values)])
     torch.testing.assert_close(risks(y, prior, alpha, values), loop)
@@ -281,8 +291,8 @@ def test_leading_axes_and_vmap_equal_a_loop(kind, q):
     for function in (
         lambda y: label_weights(y, 4, inverse),
         lambda y: count_labels(y, 4, inverse is not None),
-        lambda y: risk.kind_weights(y, 0.4),
-        lambda y: risk.kind_weights(y, None),
+        lambda y: kind_weights(y, 0.4),
+        lambda y: kind_weights(y, None),
         lambda y: weights_at(y, torch.arange(9) % 4, 4, inverse),
     ):
         each = torch.stack([function(one) for one in y])
@@ -293,7 +303,7 @@ def test_leading_axes_and_vmap_equal_a_loop(kind, q):
 def test_example_weights_with_leading_axes():
     y = torch.tensor(np.random.default_rng(0).integers(0, 4, (2, 3, 9)))
     prior = torch.tensor(np.random.default_rng(1).dirichlet(np.ones(4), 3))  # one for each of 3 runs
-    weights = risk.example_weights(y, prior)
+    weights = risk.example_weights(y, risk.scales_by_class(count_labels(y, 4), prior, 1.0))
     for step, run in itertools.product(range(2), range(3)):
         labels = y[step, run].tolist()
         by_hand = [float(prior[run, c]) / labels.count(c) for c in labels]
@@ -324,11 +334,11 @@ def test_with_two_classes_a_label_is_ordinary_unless_a_matrix_says_how_it_came_a
 
 
 def test_plain_means_weigh_examples_that_say_something():
-    assert risk.kind_weights(torch.tensor([0, 1, 1, 2]), None).tolist() == [0.25] * 4
+    assert kind_weights(torch.tensor([0, 1, 1, 2]), None).tolist() == [0.25] * 4
     sets = torch.tensor(np.concatenate([as_sets([0, 1], 4), is_rows([2, 2, 3], 4), np.zeros((2, 4), dtype=bool)]))
-    torch.testing.assert_close(risk.kind_weights(sets, None), torch.tensor([0.2] * 5 + [0.0] * 2))
-    torch.testing.assert_close(risk.kind_weights(sets, 0.4), torch.tensor([0.4 / 2] * 2 + [0.6 / 3] * 3 + [0.0] * 2))
-    assert not risk.kind_weights(torch.zeros(3, 4, dtype=torch.bool), None).any()
+    torch.testing.assert_close(kind_weights(sets, None), torch.tensor([0.2] * 5 + [0.0] * 2))
+    torch.testing.assert_close(kind_weights(sets, 0.4), torch.tensor([0.4 / 2] * 2 + [0.6 / 3] * 3 + [0.0] * 2))
+    assert not kind_weights(torch.zeros(3, 4, dtype=torch.bool), None).any()
 
 
 # ---- corrections ----------------------------------------------------------------------------------------------

@@ -160,7 +160,21 @@ def get_binary(binary: str | BinaryLoss) -> BinaryLoss:
     return BINARY_LOSSES[binary]
 
 
+def name_of(loss: Loss | BinaryLoss) -> str | None:
+    """Give the name by which :func:`get_loss` or :func:`get_binary` finds this very loss; None for one of one's own.
+
+    >>> name_of(cross_entropy), name_of(pairwise("ramp")), name_of(lambda z: z)
+    ('cross_entropy', 'pairwise(ramp)', None)
+    """
+    name = str(getattr(loss, "__name__", ""))
+    made_of = getattr(loss, "binary", None)
+    if made_of is not None:
+        return name if name_of(made_of) is not None else None
+    return name if loss in (LOSSES.get(name), BINARY_LOSSES.get(name)) else None
+
+
 def _named(loss: Loss, kind: str, s: BinaryLoss) -> Loss:
     """Give a built loss a name that `get_loss` understands, so that saved models can name it."""
     loss.__name__ = f"{kind}({getattr(s, '__name__', 'custom')})"
+    loss.binary = s  # type: ignore[attr-defined]
     return loss

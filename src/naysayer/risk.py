@@ -1,11 +1,16 @@
-r"""Weights, class risks and corrections, as pure tensor functions.
+r"""Class risks and their corrections, as pure tensor functions: the paper's formulas over the weights W of the labels.
 
-A label of example i is a row :math:`W_i` of K weights with :math:`E[W_i \mid x_i] = P(Y = \cdot \mid x_i)`, so that
-:math:`\frac1n \sum_i \sum_k W_{ik}\, \ell(k, g(x_i))` is unbiased for the ordinary risk of any loss and model.
-Leading axes are free: a mini-batch is (..., B) labels and (..., B, K) losses, and a population of runs puts its
-axis first. Nothing here branches on values, so all of it runs under vmap and inside a CUDA graph.
+A label of example i is a row :math:`W_i` of K weights (:mod:`naysayer.labels.weights`), so that
 
-Labels are integers (..., B), "not this class", or a boolean ruled-out matrix (..., B, K).
+.. math:: \frac1n \sum_i \sum_k W_{ik}\, \ell(k, g(x_i))
+
+is unbiased for the ordinary risk of any loss and model. In a mini-batch the example weighs :math:`w_i`, not 1/n; what
+weighs alike has one entry in the batch's *scales*, (..., K + 1): the weight of "not c" for each class c, then
+that of an ordinary label. They follow from the counts of the labels alone, so a batch that is spread over several
+processes needs the sum of their counts and of their risks, and is then exact.
+
+Leading axes are free: a mini-batch is (..., B) labels and (..., B, K) losses, and a population of runs puts its axis
+first. Nothing here branches on values, so all of it runs under vmap and inside a CUDA graph.
 """
 
 from __future__ import annotations
@@ -24,44 +29,52 @@ def shares(counts: Tensor) -> tuple[Tensor, Tensor]:
     return complementary / total.clamp(min=1e-12), total / everything
 
 
-def example_weights(y_bar: Tensor, prior: Tensor) -> Tensor:
-    r"""The weight of each example "not c" in a mini-batch, :math:`\bar\pi_c / n_c`: (..., B), (..., K) → (..., B)."""
-    n = prior.new_zeros(()).expand(*y_bar.shape[:-1], prior.shape[-1])
-    n = n.scatter_add(-1, y_bar, torch.ones_like(y_bar, dtype=prior.dtype))  # no (B, K) array, however large K is
-    return (prior / n.clamp(min=1)).gather(-1, y_bar)
+def scales_by_class(counts: Tensor, prior: Tensor, alpha: Tensor | float) -> Tensor:
+    r"""The paper's weights, :math:`w_i = \alpha\, \bar\pi_c / n_c` for "not c" and :math:`(1 - \alpha) / n` for "is c".
+
+    A class absent from the batch adds nothing. With plain 1/n, the random class counts of a batch would make some
+    class risks negative at every step. Counts (..., K + 1), π̄ (..., K), α (..., 1) → scales (..., K + 1).
+    """
+    n, n_ordinary = counts[..., :-1], counts[..., -1:]
+    complementary = alpha * torch.where(n > 0, prior / n.clamp(min=1e-12), 0.0)
+    ordinary = (1.0 - alpha) / n_ordinary.clamp(min=1.0)
+    return torch.cat([complementary, ordinary.expand(*complementary.shape[:-1], 1)], dim=-1)
 
 
-def batch_weights(y_bar: Tensor, prior: Tensor, alpha: Tensor | float, inverse: Tensor | None = None) -> Tensor:
+def scales_by_kind(counts: Tensor, alpha: Tensor | float | None) -> Tensor:
+    """Weights of a plain mean: 1/n of the labels that say something; with α, that times α or 1 - α of each kind.
+
+    Counts (..., K + 1) → scales (..., K + 1).
+    """
+    n_ordinary = counts[..., -1:]
+    n_complementary = counts[..., :-1].sum(dim=-1, keepdim=True)
+    if alpha is None:
+        return (1.0 / (n_complementary + n_ordinary).clamp(min=1.0)).expand(counts.shape)
+    complementary = (alpha / n_complementary.clamp(min=1.0)).expand(counts[..., :-1].shape)
+    return torch.cat([complementary, (1.0 - alpha) / n_ordinary.clamp(min=1.0)], dim=-1)
+
+
+def example_weights(y_bar: Tensor, scales: Tensor, known_transition: bool = False) -> Tensor:
+    """The weight :math:`w_i` of each example: (..., B) or (..., B, K), (..., K + 1) → (..., B).
+
+    A set of s labels weighs the mean of its labels' weights, and an example that says nothing 0.
+    """
+    if not is_sets(y_bar):
+        return scales.gather(-1, y_bar)
+    singles, ordinary = split_kinds(y_bar, known_transition)
+    complementary = (singles * scales[..., None, :-1]).sum(dim=-1)
+    return complementary + ordinary.sum(dim=-1) * scales[..., -1:]
+
+
+def batch_weights(y_bar: Tensor, scales: Tensor, inverse: Tensor | None = None) -> Tensor:
     r"""Weights of a mini-batch, so that its risks are plain sums: :math:`w_i W_{ik}`, shape (..., B, K).
 
-    An example labelled "not c" weighs :math:`w_i = \bar\pi_c / n_c`, as in the paper; a class absent from the
-    batch adds nothing. With plain 1/n, the random class counts of a batch would make some class risks
-    negative at every step. Sets of labels count as their single labels do, one s-th each. Where ordinary labels
-    are mixed in, the two kinds weigh α and 1 - α.
+    Sets of labels count as their single labels do, one s-th each.
     """
-    n_classes = prior.shape[-1]
     if not is_sets(y_bar):
-        return example_weights(y_bar, prior).unsqueeze(-1) * label_weights(y_bar, n_classes, inverse)
+        return example_weights(y_bar, scales).unsqueeze(-1) * label_weights(y_bar, scales.shape[-1] - 1, inverse)
     singles, ordinary = split_kinds(y_bar, inverse is not None)
-    n = singles.sum(dim=-2, keepdim=True)
-    scale = torch.where(n > 0, prior.unsqueeze(-2) / n.clamp(min=1e-12), 0.0)
-    n_ordinary = ordinary.sum(dim=(-2, -1), keepdim=True).clamp(min=1.0)
-    alpha = alpha.unsqueeze(-1) if isinstance(alpha, Tensor) else alpha
-    return alpha * spread(singles * scale, inverse) + (1.0 - alpha) * ordinary / n_ordinary
-
-
-def kind_weights(y_bar: Tensor, alpha: Tensor | float | None, known_transition: bool = False) -> Tensor:
-    """Weights (..., B) of a plain mean over the examples that say something; α and 1 - α for the two kinds."""
-    if not is_sets(y_bar):
-        return torch.full_like(y_bar, 1.0 / y_bar.shape[-1], dtype=torch.get_default_dtype())
-    ordinary = split_kinds(y_bar, known_transition)[1].sum(dim=-1)
-    informative = y_bar.any(dim=-1).to(ordinary.dtype)
-    if alpha is None:
-        return informative / informative.sum(dim=-1, keepdim=True).clamp(min=1.0)
-    complementary = informative - ordinary
-    return alpha * complementary / complementary.sum(dim=-1, keepdim=True).clamp(min=1.0) + (
-        1.0 - alpha
-    ) * ordinary / ordinary.sum(dim=-1, keepdim=True).clamp(min=1.0)
+    return spread(singles * scales[..., None, :-1], inverse) + ordinary * scales[..., None, -1:]
 
 
 def class_risks(losses: Tensor, weights: Tensor) -> Tensor:

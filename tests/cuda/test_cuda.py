@@ -5,9 +5,12 @@ import pytest
 import torch
 
 from naysayer import Population, complement, networks, objectives
-from naysayer.engine import kernels
+from naysayer.engine import fused, kernels, recipe
 from naysayer.engine.augment import crop_and_flip
+from naysayer.engine.bound import BoundNetwork
 from naysayer.engine.optimizers import StackedOptimizer
+from naysayer.engine.recipe import Recipe, differentiate
+from naysayer.engine.source import Batch, Source, resident
 from naysayer.labels.weights import one_hot
 
 METHODS = {
@@ -22,28 +25,75 @@ METHODS = {
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", [(1, 256, 10), (5, 100, 10), (3, 64, 200), (2, 37, 3)])
 @pytest.mark.parametrize("uniform", [True, False])
-def test_fused_risk_equals_plain(method, shape, uniform):
+def test_fused_risk_equals_plain(method, shape, uniform, monkeypatch):
     torch.manual_seed(0)
-    logits = 3 * torch.randn(shape)
+    logits = 3 * torch.randn(1, *shape)
     y = torch.randint(0, shape[-1], shape[:-1])
-    prior = torch.full((shape[0], shape[-1]), 1 / shape[-1])
     objective = METHODS[method](shape[-1])
     if not uniform:
         q = torch.rand(shape[-1], shape[-1]).numpy() + 3 * np.eye(shape[-1])[::-1]
         q *= np.random.default_rng(0).random(q.shape) < 0.9  # some labels are impossible
         objective = type(objective)(shape[-1], transition=q / q.sum(axis=1, keepdims=True))
-    out = []
-    for device in ("cpu", "cuda"):
-        g = logits.detach().clone().to(device).requires_grad_()
-        assert kernels.can_fuse(g, y.to(device)) == (device == "cuda")
-        batch = (y.to(device), prior.to(device), 1.0)
-        value, scale = objective.to(device).measure(g, *batch)
-        value.sum().backward()
-        out.append((value.detach().cpu(), scale.cpu(), g.grad.cpu()))
-        out.append([t.cpu() for t in objective.differentiate(g.detach(), *batch)])
-    for other in out[1:]:
-        for plain, fused in zip(out[0], other, strict=True):
-            torch.testing.assert_close(fused, plain, rtol=2e-4, atol=2e-6)
+    scales = objective.scales(objective.count(y), torch.full((shape[-1],), 1 / shape[-1]), 1.0)
+    fused_result = fused.fused(objective.cuda(), logits[0].cuda(), y.cuda(), scales.cuda())
+    assert (fused_result is None) == (method == "pairwise" and not uniform)
+    found = differentiate(Recipe(), objective, logits.cuda(), y.cuda(), scales.cuda())
+    monkeypatch.setattr(recipe, "fused", lambda *_: None)
+    plain = differentiate(Recipe(), objective.cpu(), logits, y, scales)
+    for a, b in zip(found, plain, strict=True):
+        torch.testing.assert_close(a.cpu(), b, rtol=2e-4, atol=2e-6)
+
+
+class Cautious(objectives.GradientAscent):
+    """Overrides the correction, as CONTRIBUTING tells how to."""
+
+    def correct(self, risks):
+        return torch.where(risks > 0, 1.0, 0.5), torch.ones_like(risks[..., 0])
+
+
+class Squared(objectives.Forward):
+    """Overrides the losses."""
+
+    def example_losses(self, logits, y_bar):
+        return super().example_losses(logits, y_bar).square()
+
+
+@pytest.mark.parametrize("kind", [Cautious, Squared])
+def test_a_subclass_trains_by_its_own_formula(kind):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 300)
+    X = (rng.normal(size=(300, 20)) + 2 * np.eye(5, 20)[y]).astype("float32")
+    y_bar = complement(y, 5, random_state=0)
+    out = {}
+    for device, objective in (("cpu", kind(5)), ("cuda", kind(5)), ("parent", kind.__base__(5))):
+        place = "cuda" if device == "parent" else device
+        runs = Population(
+            lambda: networks.mlp(20, 5, (32,)), objective, seeds=[0], lr=1e-2, batch_size=64, device=place
+        )
+        out[device] = runs.fit(X, y_bar, max_epochs=5).history["loss"]
+    np.testing.assert_allclose(out["cuda"], out["cpu"], rtol=0.02, atol=0.01)
+    assert np.abs(out["parent"] - out["cpu"]).max() > 0.05
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 256, 784, 500, 10), (120, 256, 50, 500, 10), (3, 37, 20, 33, 3), (2, 64, 8, 16, 64)]
+)
+def test_the_mlps_pass_is_what_autograd_makes_of_it(shape):
+    n_runs, n_rows, n_inputs, width, n_classes = shape
+    torch.manual_seed(0)
+    modules = [networks.mlp(n_inputs, n_classes, (width,)) for _ in range(n_runs)]
+    parameters = {k: torch.stack([dict(m.named_parameters())[k] for m in modules]).detach().cuda()
+                  for k, _ in modules[0].named_parameters()}  # fmt: skip
+    x, d = torch.rand(n_runs, n_rows, n_inputs).cuda(), torch.randn(n_runs, n_rows, n_classes).cuda()
+    written = BoundNetwork(modules[0].cuda(), parameters, {}, x[0, :1])
+    assert written._written is not None
+    logits, gradients = written.run(x)
+    found = [logits.clone(), *gradients(d)]
+    written._written = None
+    traced, pull = written.run(x)
+    for a, b in zip(found, [traced, *pull(d)], strict=True):
+        assert a.shape == b.shape
+        torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-3 * float(b.abs().max()))
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
@@ -100,7 +150,7 @@ def test_user_module_is_captured_and_dropout_varies():
     module = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(16, 3))
     y = np.arange(300) % 3
     X = np.eye(3, 4, dtype="float32")[y]
-    runs = Population(module, objectives.Forward(3), seeds=[0, 1], lr=0.05, device="cuda")
+    runs = Population(lambda: module, objectives.Forward(3), seeds=[0, 1], lr=0.05, device="cuda")
     runs.fit(X, complement(y, 3, random_state=0), max_epochs=40)
     assert (runs.logits(X).argmax(-1).numpy() == y).mean() > 0.95
 
@@ -193,3 +243,69 @@ def test_convolutions_learn_and_resume(options, tmp_path):
     make().fit(X, y_bar, max_epochs=5, checkpoint=tmp_path / "c")
     resumed = make().fit(X, y_bar, max_epochs=12, checkpoint=tmp_path / "c")
     np.testing.assert_allclose(resumed.history["loss"], whole.history["loss"], rtol=0.05, atol=0.02)
+
+
+class Twice(Recipe):
+    """Two views, as bytes altered on the device, and an averaged network that is judged."""
+
+    def begin(self, runs):
+        return {k: p.detach().clone() for k, p in runs.parameters.items()}
+
+    def views(self, source, batch, runs):
+        return [self.altered(source.raw_inputs(batch), batch.rows + 1000 * view) for view in range(2)]
+
+    def risks(self, objective, logits, labels, scales, targets):
+        return sum(objective.risks(view, labels, scales) for view in logits) / 2
+
+    def after(self, runs, kept):
+        for name, mean in kept.items():
+            mean.lerp_(runs.parameters[name].detach(), 0.1)
+
+    def judged(self, runs, kept):
+        return kept, runs.buffers
+
+
+@pytest.mark.parametrize("network", [lambda: networks.mlp(768, 10, (16,)), lambda: networks.resnet34(10, width=4)])
+def test_a_recipe_of_views_and_state_is_captured_and_equals_the_cpu(network):
+    X, y_bar = images()
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        out = []
+        for device in ("cpu", "cuda"):
+            runs = Population(network, objectives.GradientAscent(10), seeds=[1], lr=1e-2, optimizer="sgd", batch_size=32,
+                              device=device, recipe=Twice(crop_and_flip))  # fmt: skip
+            out.append(runs.fit(X, y_bar, max_epochs=2, rows=np.arange(64), validation_rows=np.arange(64, 96)))
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+    for name, values in out[0].history.items():
+        np.testing.assert_allclose(out[1].history[name], values, rtol=0.02, atol=0.02)
+
+
+def test_a_streamed_source_equals_a_resident_one():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 600)
+    X = (rng.normal(size=(600, 20)) + 2 * np.eye(5, 20)[y]).astype("float32")
+    y_bar = complement(y, 5, random_state=0)
+
+    class Stream(Source):
+        n_classes = 5
+
+        def prepare(self, seeds, batch_size, device):
+            super().prepare(seeds, batch_size, device)
+            self.inner = resident(X, y_bar, 5, 2, None, None, None)
+            self.inner.prepare(seeds, batch_size, device)
+
+        def batches(self, epoch, runs):
+            for batch in self.inner.batches(epoch, runs):
+                for rows, labels in zip(batch.rows, batch.labels):
+                    end = 40 if len(rows) and epoch % 2 else None  # other shapes are captured anew
+                    rows, labels = rows[:, :end].contiguous(), labels[:, :end].contiguous()
+                    yield Batch(rows[None], labels[None], self.inner.inputs(Batch(rows, labels))[None])
+
+    options = {"seeds": [0, 1], "lr": 0.01, "batch_size": 60}
+    out = []
+    for device in ("cpu", "cuda"):
+        runs = Population(lambda: networks.mlp(20, 5, (32,)), objectives.GradientAscent(5), device=device, **options)
+        out.append(runs.fit(Stream(), max_epochs=4).history["loss"])
+    np.testing.assert_allclose(out[1], out[0], rtol=0.02, atol=0.01)

@@ -7,10 +7,10 @@ import triton.language as tl
 
 @triton.jit
 def corrected_risk(
-    logits, labels, weights, inverse, gradient, value, scale, n_rows, beta, gamma,
+    logits, labels, scales, inverse, gradient, value, scale, n_rows, beta, gamma,
     K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, CORRECTION: tl.constexpr, MATRIX: tl.constexpr,
 ):  # fmt: skip
-    """One program a run: r_k = sum_i w_i W_ik l(k, g_i), its correction c, and d(c.r)/dg = p sum(A) - A, A = w W c."""
+    """One program per run: r_k = sum_i w_i W_ik l(k, g_i), its correction c, d(c.r)/dg = p sum(A) - A with A = wWc."""
     run = tl.program_id(0).to(tl.int64)
     i = tl.arange(0, ROWS)
     k = tl.arange(0, COLUMNS)
@@ -23,7 +23,7 @@ def corrected_risk(
     total = tl.sum(e, 1)
     loss = tl.where(inside, tl.log(total)[:, None] + top[:, None] - g, 0.0)
     label = tl.load(labels + run * n_rows + i, i < n_rows, other=0)
-    w = tl.load(weights + run * n_rows + i, i < n_rows, other=0.0)
+    w = tl.load(scales + run * (K + 1) + label, i < n_rows, other=0.0)
     if MATRIX:
         rows = tl.load(inverse + label[:, None] * K + k[None, :], inside, other=0.0)
     else:
@@ -51,7 +51,7 @@ def mean_loss(
     logits, labels, log_transition, gradient, value, scale, n_rows,
     K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, KIND: tl.constexpr, MATRIX: tl.constexpr,
 ):  # fmt: skip
-    """One program a run: the mean of Forward's loss, or of PC's with the ramp, and its gradient."""
+    """One program per run: the mean of Forward's loss, or of PC's with the ramp, and its gradient."""
     run = tl.program_id(0).to(tl.int64)
     i = tl.arange(0, ROWS)
     k = tl.arange(0, COLUMNS)
@@ -83,6 +83,64 @@ def mean_loss(
     tl.store(value + run, tl.sum(tl.where(i < n_rows, loss, 0.0), 0) / n_rows)
     tl.store(scale + run, 1.0)
     tl.store(gradient + at, d / n_rows, inside)
+
+
+@triton.jit
+def head(
+    z, b1, w2, b2, logits, n_rows, width, w2_run, w2_class, w2_unit,
+    K: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr,
+):  # fmt: skip
+    """One program per run and block of rows: relu(z + b1) W2' + b2, summed over blocks of hidden units."""
+    run = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    k = tl.arange(0, COLUMNS)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, width, UNITS):
+        u = start + tl.arange(0, UNITS)
+        inside = (i < n_rows)[:, None] & (u < width)[None, :]
+        h = tl.load(z + (run * n_rows + i)[:, None] * width + u[None, :], inside, other=0.0)
+        h = tl.maximum(h + tl.load(b1 + run * width + u, u < width, other=0.0)[None, :], 0.0)
+        known = (u < width)[:, None] & (k < K)[None, :]
+        w = tl.load(w2 + run * w2_run + k[None, :] * w2_class + u[:, None] * w2_unit, known, other=0.0)
+        total += tl.dot(h, w)
+    total += tl.load(b2 + run * K + k, k < K, other=0.0)[None, :]
+    tl.store(logits + (run * n_rows + i)[:, None] * K + k[None, :], total, (i < n_rows)[:, None] & (k < K)[None, :])
+
+
+@triton.jit
+def head_gradients(
+    z, b1, w2, d, db1, dw2, db2, n_rows, width, w2_run, w2_class, w2_unit,
+    K: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, UNITS: tl.constexpr,
+):  # fmt: skip
+    """One program per run and block of hidden units, over all rows: dz = d W2 [h > 0] in z's place, and the others."""
+    run = tl.program_id(0).to(tl.int64)
+    block = tl.program_id(1)
+    u = block * UNITS + tl.arange(0, UNITS)
+    k = tl.arange(0, COLUMNS)
+    bias = tl.load(b1 + run * width + u, u < width, other=0.0)
+    known = (k < K)[:, None] & (u < width)[None, :]
+    at = run * w2_run + k[:, None] * w2_class + u[None, :] * w2_unit
+    w = tl.load(w2 + at, known, other=0.0)
+    sum_z = tl.zeros((UNITS,), tl.float32)
+    sum_w = tl.zeros((COLUMNS, UNITS), tl.float32)
+    sum_d = tl.zeros((COLUMNS,), tl.float32)
+    for start in range(0, n_rows, ROWS):
+        i = start + tl.arange(0, ROWS)
+        inside = (i < n_rows)[:, None] & (u < width)[None, :]
+        place = (run * n_rows + i)[:, None] * width + u[None, :]
+        h = tl.maximum(tl.load(z + place, inside, other=0.0) + bias[None, :], 0.0)
+        g = tl.load(
+            d + (run * n_rows + i)[:, None] * K + k[None, :], (i < n_rows)[:, None] & (k < K)[None, :], other=0.0
+        )
+        dz = tl.where(h > 0, tl.dot(g, w), 0.0)
+        tl.store(z + place, dz, inside)
+        sum_z += tl.sum(dz, 0)
+        sum_w += tl.dot(tl.trans(g), h)
+        sum_d += tl.sum(g, 0)
+    tl.store(db1 + run * width + u, sum_z, u < width)
+    tl.store(dw2 + at, sum_w, known)
+    if block == 0:
+        tl.store(db2 + run * K + k, sum_d, k < K)
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""The three places where a fused CUDA kernel pays: gathering a batch, the objective, the optimiser's pass.
+"""The places where a fused CUDA kernel pays: gathering a batch, an MLP's head, the objective, the optimiser's pass.
 
 Each function has a plain torch twin elsewhere that defines what it computes; tests on a GPU compare the two.
 Triton comes with torch's CUDA builds; without it, or on any other device, the twins serve.
@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CORRECTIONS = {"free": 0, "max": 1, "ascent": 2}
+CORRECTIONS = {"Unbiased": 0, "NonNegative": 1, "GradientAscent": 2}
 MEAN_LOSSES = {"forward": 0, "ramp": 1}
+LARGEST_HEAD = 64  # classes of the MLP whose last layer is fused
 LARGEST_TILE = 16384  # elements of a (B, K) batch that one block of threads holds in registers
 
 
@@ -35,25 +36,25 @@ def usable(tensor: Tensor) -> bool:
 
 
 def can_fuse(logits: Tensor, y_bar: Tensor) -> bool:
-    """Whether a batch is one for :func:`corrected_risk` and :func:`mean_loss`: one label an example, a small tile."""
+    """Whether a batch is one for :func:`corrected_risk` and :func:`mean_loss`: one label per example, a small tile."""
     if not usable(logits) or y_bar.dtype == torch.bool or logits.dtype != torch.float32 or logits.dim() < 2:
         return False
     return _power_of_two(logits.shape[-2]) * _power_of_two(logits.shape[-1]) <= LARGEST_TILE
 
 
 def corrected_risk(
-    logits: Tensor, y_bar: Tensor, weights: Tensor, inverse: Tensor | None, correction: str, beta: float, gamma: float
+    logits: Tensor, y_bar: Tensor, scales: Tensor, inverse: Tensor | None, correction: int, beta: float, gamma: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Value, step scale and gradient of a corrected cross-entropy risk; `inverse` is Q⁻¹, None for uniform labels.
 
-    (..., B, K), (..., B), (..., B), (K, K) → (...,), (...,), (..., B, K)
+    (..., B, K), (..., B), (..., K + 1), (K, K) → (...,), (...,), (..., B, K)
     """
     value, scale, gradient, arguments = _outputs(logits, y_bar)
-    weights = weights.expand(logits.shape[:-1]).contiguous()
+    scales = scales.expand(*logits.shape[:-2], scales.shape[-1]).contiguous()
     logits, labels, *sizes = arguments
     _triton().corrected_risk[(max(1, value.numel()),)](
-        logits, labels, weights, logits if inverse is None else inverse, gradient, value, scale, sizes[0], beta, gamma,
-        *sizes[1:], CORRECTIONS[correction], inverse is not None, num_warps=_warps(logits),
+        logits, labels, scales, logits if inverse is None else inverse, gradient, value, scale, sizes[0], beta, gamma,
+        *sizes[1:], correction, inverse is not None, num_warps=_warps(logits),
     )  # fmt: skip
     return value, scale, gradient
 
@@ -75,7 +76,7 @@ def mean_loss(
 
 
 def _outputs(logits: Tensor, y_bar: Tensor) -> tuple[Tensor, Tensor, Tensor, tuple[Any, ...]]:
-    """Room for what a kernel of one program a run writes, and what all of them read."""
+    """Room for what a kernel of one program per run writes, and what all of them read."""
     logits = logits.detach().contiguous()
     lead, (n_rows, n_classes) = logits.shape[:-2], logits.shape[-2:]
     labels = y_bar.expand(*lead, n_rows).contiguous()
@@ -88,20 +89,31 @@ def _warps(logits: Tensor) -> int:
     return 8 if logits.shape[-2] * logits.shape[-1] > 1024 else 4
 
 
-class Precomputed(torch.autograd.Function):
-    """A value whose gradient in the logits was computed with it: (logits, value, scale, gradient) → value, scale."""
+def head(z: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+    """Logits relu(z + b₁) W₂ᵀ + b₂ of an MLP's hidden layer: (C, B, H), (C, H), (C, K, H), (C, K) → (C, B, K)."""
+    (n_runs, n_rows, width), n_classes = z.shape, w2.shape[1]
+    logits = z.new_empty(n_runs, n_rows, n_classes)
+    rows = 64 if n_runs * n_rows > 8192 else 16
+    _triton().head[(n_runs, -(-n_rows // rows))](
+        z, b1, w2, b2, logits, n_rows, width, *w2.stride(), n_classes, _head_columns(n_classes), rows, 64, num_warps=4
+    )
+    return logits
 
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, value: Tensor, scale: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(gradient)
-        ctx.mark_non_differentiable(scale)
-        return value.view_as(value), scale.view_as(scale)
 
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * upstream[0][..., None, None], None, None, None
+def head_gradients(z: Tensor, b1: Tensor, w2: Tensor, d: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of z (in its place), b₁, W₂ and b₂ from that of :func:`head`'s logits, (C, B, K)."""
+    (n_runs, n_rows, width), n_classes = z.shape, w2.shape[1]
+    db1, dw2, db2 = torch.empty_like(b1), torch.empty_like(w2), d.new_empty(n_runs, n_classes)
+    columns = 64 if n_runs > 16 else 16
+    _triton().head_gradients[(n_runs, -(-width // columns))](
+        z, b1, w2, d.contiguous(), db1, dw2, db2, n_rows, width, *w2.stride(), n_classes, _head_columns(n_classes),
+        32, columns, num_warps=4,
+    )  # fmt: skip
+    return z, db1, dw2, db2
+
+
+def _head_columns(n_classes: int) -> int:
+    return max(16, _power_of_two(n_classes))
 
 
 def gather_images(images: Tensor, rows: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -69,27 +69,6 @@ class MLP(nn.Module):
         for layer in hidden:
             x = layer(x).relu_()
         return last(x)  # type: ignore[no-any-return]
-
-    def in_parts(self, x: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, ...]]]:
-        """Logits of one hidden layer, its units dealt to the T threads of a CPU, and what turns their gradient into the
-        parameters': (T, B, D), a copy of the batch for each thread → (B, K).
-
-        A batched product does a part a thread. A core so keeps its part's weights, gradients and moments in its own
-        cache, where the threads of a plain product would pass them from core to core at every step. The gradients
-        are written down rather than traced, so that they come out in the parameters' layout.
-        """
-        parts, x = len(x), x.flatten(2)
-        w1, b1, w2, b2 = (p.detach() for p in self.parameters())
-        w1, w2 = w1.view(parts, -1, x.shape[-1]), w2.mT.reshape(parts, -1, len(b2))
-        h = torch.baddbmm(b1.view(parts, 1, -1), x, w1.mT).relu_()
-
-        def gradients(d: Tensor) -> tuple[Tensor, ...]:
-            each = d.expand(parts, *d.shape)
-            dh = torch.ops.aten.threshold_backward(torch.bmm(each, w2.mT), h, 0)
-            dw1, dw2 = torch.bmm(dh.mT, x), torch.bmm(h.mT, each)
-            return dw1.flatten(0, 1), dh.sum(dim=1).flatten(), dw2.flatten(0, 1).mT, d.sum(dim=0)
-
-        return torch.bmm(h, w2).sum(dim=0).add_(b2), gradients
 
 
 def linear(n_inputs: int, n_classes: int) -> MLP:

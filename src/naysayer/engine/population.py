@@ -3,7 +3,7 @@
 A run is one network trained from one seed with one learning rate and weight decay. The runs of a population have their
 parameters stacked along a first axis, so that one batched matrix product and one optimiser step serve all. The
 data stays on the device and is indexed there; an epoch's shuffles, label weights, validation, test and best states are
-all made there, and the host waits once an epoch. On CUDA the step is captured once and replayed. On a CPU small
+all made there, and the host waits once per epoch. On CUDA the step is captured once and replayed. On a CPU small
 chunks of runs, or single ones when the network is large, go through one after another.
 
 What a run becomes does not depend on the others it was grouped with: its start and its shuffles come from its
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,10 +25,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from naysayer.common.files import read_tensors, write_tensors
+from naysayer.common.checks import check_count
+from naysayer.common.fingerprint import fingerprint
 from naysayer.common.progress import Bar
+from naysayer.engine import checkpoint as checkpoints
+from naysayer.engine.bound import set_training, stacked_logits
+from naysayer.engine.checkpoint import Array, Progress
 from naysayer.engine.optimizers import OPTIMIZERS
-from naysayer.engine.stack import EVALUATE, Data, Settings, Stack, as_inputs, forward, to_float
+from naysayer.engine.recipe import Augment, Recipe, Tensors, as_recipe
+from naysayer.engine.source import Reduce, Source, as_inputs, resident, to_float
+from naysayer.engine.stack import EVALUATE, Settings, Stack
 from naysayer.objectives import Objective
 
 CRITERIA = ("accuracy", "risk", "objective")
@@ -70,12 +74,13 @@ class Population:
 
     Parameters
     ----------
-    network : a function that builds the module, or a module to copy (its ``reset_parameters`` give each run its start).
-        The module maps (B, ...) inputs to (B, K) logits.
-    objective : what a step minimises, or one such a run; see :mod:`naysayer.objectives`. Neighbouring runs with the
+    network : a function that builds the module, so that each run starts from its own seed; or a module, which is
+        copied for each run with the weights it has. Frozen parameters stay as they are, and a part all of whose
+        parameters are frozen computes as it predicts, its batch norm included. Inputs are (B, ...), logits (B, K).
+    objective : what a step minimises, or one per run; see :mod:`naysayer.objectives`. Neighbouring runs with the
         same objective are measured together.
-    seeds : one a run.
-    lr, weight_decay : one number, or one a run. Weight decay falls on weights, not on biases.
+    seeds : one per run.
+    lr, weight_decay : one number, or one per run. Weight decay falls on weights, not on biases.
     optimizer : "adam", "adamw" or "sgd" (with `momentum`).
     schedule : a function from the epoch to a factor on the learning rate; :func:`step_schedule`,
         :func:`cosine_schedule`.
@@ -84,8 +89,12 @@ class Population:
     precision : "float32" (products in TF32 where the device has it), or "bfloat16", in which the network computes while
         its parameters, logits and losses stay float32.
     compiled : compile a network that trains one run at a time; the first epoch then takes a minute more.
-    augment : a function (B, ...), (B,) codes → (B, ...) that alters training images;
+    recipe : how a step uses network, views and objective: a name in :data:`naysayer.engine.recipe.RECIPES`, or a
+        :class:`~naysayer.engine.recipe.Recipe`.
+    augment : a function (B, ...), (B,) codes → (B, ...) that alters training examples, for a recipe given by name;
         :func:`naysayer.engine.augment.crop_and_flip`.
+    reduce : a function that sums a tensor over processes, each of which has its part of every batch;
+        :class:`naysayer.engine.reduce.SumOver`.
     device : "auto", "cpu", "cuda".
 
     Attributes
@@ -121,15 +130,15 @@ class Population:
         batch_size: int = 256,
         precision: str = "float32",
         compiled: bool = False,
-        augment: Callable[[Tensor, Tensor], Tensor] | None = None,
+        recipe: str | Recipe = "plain",
+        augment: Augment | None = None,
+        reduce: Reduce | None = None,
         device: str | torch.device = "auto",
     ) -> None:
         if len(seeds) == 0:
             raise ValueError("`seeds` must hold at least one seed")
         if optimizer not in OPTIMIZERS:
             raise ValueError(f"`optimizer` must be one of {', '.join(OPTIMIZERS)}; got {optimizer!r}")
-        if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise ValueError(f"`batch_size` must be a whole number of at least 1; got {batch_size!r}")
         if precision not in PRECISIONS:
             raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}; got {precision!r}")
         if not 0 <= momentum < 1:
@@ -139,22 +148,39 @@ class Population:
         self.lr = self._per_run(lr, "lr")
         self.weight_decay = self._per_run(weight_decay, "weight_decay")
         self.optimizer, self.momentum, self.schedule = optimizer, momentum, schedule
-        self.batch_size = int(batch_size)
-        self.precision, self.compiled, self.augment = precision, compiled, augment
+        self.batch_size = check_count(batch_size, "`batch_size`")
+        self.precision, self.compiled = precision, compiled
+        self.recipe, self.reduce = as_recipe(recipe, augment), reduce
         self.device = pick_device(device)
         self.objectives = self._own(objective)
         self.n_classes = self.objectives[0].n_classes
         modules = [self._start(network, seed) for seed in self.seeds]
+        self._given = fingerprint(network) if isinstance(network, nn.Module) else None
+        if not any(p.requires_grad for p in modules[0].parameters()):
+            raise ValueError("`network` must have a parameter to learn; all of its are frozen, or it has none")
         self.module = copy.deepcopy(modules[0]).to(self.device)
         trained = [{k: p for k, p in m.named_parameters() if p.requires_grad} for m in modules]
         frozen = [{k: p for k, p in m.named_parameters() if not p.requires_grad} for m in modules]
         self.parameters = _stack(trained, self.device)
         self.buffers = _stack([f | dict(m.named_buffers()) for f, m in zip(frozen, modules)], self.device)
         self.history: dict[str, np.ndarray[Any, Any]] = {}
-        self.best_epoch = np.full(self.n_runs, -1)
-        self.best_score = np.full(self.n_runs, -np.inf)
-        self.failed: dict[int, str] = {}
+        self.progress = Progress(self.n_runs)
         self.interrupted = False
+
+    @property
+    def best_epoch(self) -> Array:
+        """The epoch whose state each run keeps, (M,)."""
+        return self.progress.best_epoch
+
+    @property
+    def best_score(self) -> Array:
+        """What it scored on the examples held out, (M,)."""
+        return self.progress.best_score
+
+    @property
+    def failed(self) -> dict[int, str]:
+        """What went wrong in which run."""
+        return self.progress.failed
 
     def _own(self, objective: Objective | Sequence[Objective]) -> list[Objective]:
         """Give each run its objective, on the device; what several runs share is copied once."""
@@ -184,19 +210,14 @@ class Population:
             torch.manual_seed(seed)
             if not isinstance(network, nn.Module):
                 return network()
-            module = copy.deepcopy(network)
-            for part in module.modules():
-                reset = getattr(part, "reset_parameters", None)
-                if callable(reset):
-                    reset()
-            return module
+            return copy.deepcopy(network)
 
     # ---- training -------------------------------------------------------------------------------------------
 
     def fit(
         self,
         X: Any,
-        y_bar: Any,
+        y_bar: Any = None,
         *,
         max_epochs: int = 100,
         rows: Any = None,
@@ -213,10 +234,11 @@ class Population:
 
         Parameters
         ----------
-        X : (N, ...) float32, or uint8, which is kept as such and divided by 255 as it is used.
-        y_bar : (N,) labels or (N, K) ruled-out matrix for all runs, or (M, N) labels, a row a run.
+        X : (N, ...) float32, or uint8, which is kept as such and divided by 255 as it is used; or a
+            :class:`~naysayer.engine.source.Source`, which has the labels and rows with it.
+        y_bar : (N,) labels or (N, K) ruled-out matrix for all runs, or (M, N) labels, one row per run.
         max_epochs : epochs in all, those of a resumed checkpoint included.
-        rows, validation_rows : (n,) rows of X for all runs, or (M, n), a row a run; by default all, and none.
+        rows, validation_rows : (n,) rows of X for all runs, or (M, n), one row per run; by default all, and none.
         test : (X, y_true), scored after every epoch and used for nothing else.
         select : by what a run's best epoch is chosen on the validation rows: "accuracy" (unbiased zero-one), "risk"
             (unbiased cross-entropy) or "objective" (the objective's own loss).
@@ -230,71 +252,73 @@ class Population:
         """
         if select not in CRITERIA:
             raise ValueError(f"`select` must be one of {', '.join(CRITERIA)}; got {select!r}")
-        if not isinstance(max_epochs, (int, np.integer)) or max_epochs < 1:
-            raise ValueError(f"`max_epochs` must be a whole number of at least 1; got {max_epochs!r}")
-        if patience is not None and patience < 1:
-            raise ValueError(f"`patience` must be a whole number of at least 1; got {patience!r}")
+        check_count(max_epochs, "`max_epochs`")
+        if patience is not None:
+            check_count(patience, "`patience`")
         members = _members(groups, self.n_runs)
-        data = Data(X, y_bar, rows, validation_rows, test, self.n_runs, self.n_classes, self.device)
-        stamp = self._stamp(data, f"{select} {class_risks}", members) if checkpoint is not None else ""
-        groups_of_runs = self._group(data)
-        with _matmul_precision(), self._threads(data, len(groups_of_runs)) as spread:
+        source = self._source(X, y_bar, rows, validation_rows, test)
+        source.prepare(self.seeds, self.batch_size, self.device)
+        path = None if checkpoint is None else Path(checkpoint)
+        stamp = "" if path is None else self._stamp(source, select, class_risks, members)
+        chunks = self._group(source)
+        progress = self.progress = Progress(self.n_runs)
+        self.interrupted = False
+        with _matmul_precision(), self._threads(source, len(chunks)) as spread:
             settings = self._settings(class_risks)
-            chunks = [
-                Stack(self.module, self.objectives, data, runs, self.parameters, self.buffers, settings)
-                for runs in groups_of_runs
+            stacks = [
+                Stack(self.module, self.objectives, source, runs, self.parameters, self.buffers, settings)
+                for runs in chunks
             ]
-            history: dict[str, list[np.ndarray[Any, Any]]] = {}
-            stopped = np.zeros(self.n_runs, dtype=bool)
-            self.best_epoch = np.full(self.n_runs, -1)
-            self.best_score = np.full(self.n_runs, -np.inf)
-            self.failed = {}
-            start = 0
-            if checkpoint is not None and Path(checkpoint).exists():
-                start, history, stopped = self._resume(Path(checkpoint), stamp, chunks)
-                for _ in range(min(start, max_epochs) if bar is not None else 0):
+            if path is not None and path.exists():
+                checkpoints.resume(path, stamp, self._factor, progress, stacks)
+                for _ in range(min(progress.epoch, max_epochs) if bar is not None else 0):
                     bar()  # type: ignore[misc]
             saved = time.monotonic()
-            self.interrupted = False
-            epoch = start
             try:
-                for epoch in range(start, max_epochs):
-                    if stopped.all():
-                        break
-                    factor = self.schedule(epoch) if self.schedule is not None else 1.0
-                    active = [c for c in chunks if not stopped[c.runs].all()]
-                    scores = list(spread(lambda c, e=epoch, f=factor: c.epoch(e, f), active))
-                    self._record(epoch, chunks, scores, history, stopped, select, members, patience)
+                while progress.epoch < max_epochs and not progress.stopped.all():
+                    self._epoch(progress, stacks, spread, select, members, patience)
                     if bar is not None:
                         bar()
-                    if checkpoint is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-                        self._save(Path(checkpoint), stamp, epoch + 1, chunks, history, stopped)
+                    if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
+                        self._save(path, stamp, progress, stacks)
                         saved = time.monotonic()
-                else:
-                    epoch = max(start, max_epochs)
-                if checkpoint is not None:
-                    self._save(Path(checkpoint), stamp, epoch, chunks, history, stopped)
+                if path is not None:
+                    self._save(path, stamp, progress, stacks)
             except KeyboardInterrupt:
                 self.interrupted = True
-        self.history = {name: np.stack(values) for name, values in history.items()}
-        self.parameters = _join([c.best_parameters for c in chunks])
-        self.buffers = _join([c.best_buffers for c in chunks])
+        self.history = {name: np.stack(values) for name, values in progress.history.items()}
+        self.parameters = checkpoints.join([s.best_parameters for s in stacks])
+        self.buffers = checkpoints.join([s.best_buffers for s in stacks])
         return self
 
-    def _group(self, data: Data) -> list[slice]:
+    def _source(self, X: Any, y_bar: Any, rows: Any, validation_rows: Any, test: Any) -> Source:
+        """Take a source as it is, and make arrays one."""
+        if not isinstance(X, Source):
+            return resident(X, y_bar, self.n_classes, self.n_runs, rows, validation_rows, test)
+        if any(given is not None for given in (y_bar, rows, validation_rows, test)):
+            raise ValueError("`y_bar`, `rows`, `validation_rows` and `test` must be None where `X` is a source of them")
+        if X.n_classes != self.n_classes:
+            raise ValueError(f"`X` must deal labels of {self.n_classes} classes; got {X.n_classes}")
+        return X
+
+    def _factor(self, epoch: int) -> float:
+        """The factor on the learning rate in an epoch."""
+        return 1.0 if self.schedule is None else self.schedule(epoch)
+
+    def _group(self, source: Source) -> list[slice]:
         """Cut the runs into chunks that are stacked: all of them on CUDA, cache-sized ones on a CPU."""
         per_run = sum(p[0].numel() for p in self.parameters.values())
         size = self.n_runs if self.device.type != "cpu" else max(1, min(self.n_runs, _STACK_ON_CPU // max(1, per_run)))
         if self.device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self.device)
-            inputs = data.X[0].numel() * min(self.batch_size, data.n_rows)
+            inputs = source.example().numel() * min(self.batch_size, source.n_rows or self.batch_size)
             size = max(1, min(size, int(0.7 * free / (4 * (8 * per_run + 12 * inputs)))))
-        if size > 1 and not self._stacks(data):
+        if size > 1 and not self._stacks(source):
             size = 1
         return [slice(a, min(a + size, self.n_runs)) for a in range(0, self.n_runs, size)]
 
     @contextlib.contextmanager
-    def _threads(self, data: Data, n_chunks: int) -> Iterator[Callable[..., Iterable[dict[str, Tensor]]]]:
+    def _threads(self, source: Source, n_chunks: int) -> Iterator[Callable[..., Iterable[dict[str, Tensor]]]]:
         """Share the work of a CPU; gives the `map` that runs the chunks' epochs.
 
         Several chunks go each to a thread of its own, which works alone on data that no other core touches. A single
@@ -303,7 +327,7 @@ class Population:
         before = torch.get_num_threads()
         per_run = sum(p[0].numel() for p in self.parameters.values())
         stacked = max(per_run, min(self.n_runs * per_run, _STACK_ON_CPU))
-        small = 6 * stacked * min(self.batch_size, data.n_rows) < _SMALL_STEP
+        small = 6 * stacked * min(self.batch_size, source.n_rows or self.batch_size) < _SMALL_STEP
         n_workers = min(n_chunks, before) if self.device.type == "cpu" and getattr(self.module, "stacks", False) else 1
         try:
             if n_workers > 1:
@@ -319,127 +343,92 @@ class Population:
 
     def _settings(self, class_risks: bool = False) -> Settings:
         return Settings(
-            self.seeds, self.lr, self.weight_decay, self.optimizer, self.momentum, self.batch_size,
-            self.precision, self.compiled, self.augment, class_risks,
+            self.seeds, self.lr, self.weight_decay, self.optimizer, self.momentum,
+            self.precision, self.compiled, self.recipe, self.reduce, class_risks,
         )  # fmt: skip
 
-    def _stacks(self, data: Data) -> bool:
+    def _stacks(self, source: Source) -> bool:
         """Whether the network can train under vmap; one with batch norm, say, cannot."""
         if getattr(self.module, "stacks", False):
             return True
         if any(isinstance(part, nn.modules.dropout._DropoutNd) for part in self.module.modules()):
             return False  # a run's masks come from its seed, whatever it is grouped with
-        x = data.take(data.X, torch.zeros(2, 2, dtype=torch.long, device=self.device))
-        two = {k: v[:1].expand(2, *v.shape[1:]) for k, v in self.parameters.items()}
-        held = {k: v[:1].expand(2, *v.shape[1:]).clone() for k, v in self.buffers.items()}
+        example = source.example()
+        x = example.expand(2, 2, *example.shape[1:])
+        state = {k: v[:1].expand(2, *v.shape[1:]).clone() for k, v in (self.parameters | self.buffers).items()}
         try:
             with torch.random.fork_rng(devices=[]), torch.no_grad():
-                self.module.train()
-                forward(self.module, two, held, x)
+                set_training(self.module)
+                stacked_logits(self.module, state, x)
         except (RuntimeError, ValueError):
             return False
         return True
 
-    def _record(
+    def _epoch(
         self,
-        epoch: int,
-        chunks: list[Stack],
-        scores: list[dict[str, Tensor]],
-        history: dict[str, list[np.ndarray[Any, Any]]],
-        stopped: np.ndarray[Any, Any],
+        progress: Progress,
+        stacks: list[Stack],
+        spread: Callable[..., Iterable[Tensors]],
         select: str,
-        members: np.ndarray[Any, Any],
+        members: Array,
         patience: int | None,
     ) -> None:
-        """Take over an epoch's scores, keep the states that are the best yet, and stop the runs that are done."""
-        active = [c for c in chunks if not stopped[c.runs].all()]
-        values = {name: np.full(self.n_runs, np.nan) for name in scores[0]}
-        for chunk, score in zip(active, scores, strict=True):
-            fetched = torch.stack([t.double() for t in score.values()]).cpu().numpy()  # the epoch's one wait
-            for name, row in zip(score, fetched, strict=True):
-                values[name][chunk.runs] = np.where(stopped[chunk.runs], np.nan, row)
+        """Train one epoch, take over its scores, keep the states that are the best yet, stop the runs that are done."""
+        epoch, stopped = progress.epoch, progress.stopped
+        factor = self._factor(epoch)
+        active = [s for s in stacks if not stopped[s.runs].all()]
+        scores = list(spread(lambda stack: stack.epoch(epoch, factor), active))
+        values = self._fetch(active, scores, stopped)
         for name, row in values.items():
-            history.setdefault(name, []).append(row)
+            progress.history.setdefault(name, []).append(row)
         broken = ~stopped & ~np.isfinite(values["loss"])
         for run in np.flatnonzero(broken):
-            self.failed[int(run)] = (
+            progress.failed[int(run)] = (
                 f"its loss was {values['loss'][run]} in epoch {epoch}, at learning rate {self.lr[run]:g}"
             )
-        stopped |= broken
+        stopped = stopped | broken
+        now, better = np.full(self.n_runs, -np.inf), ~stopped
         if f"valid_{select}" in values:
             scored = np.where(broken, np.nan, values[f"valid_{select}"] * (1 if select == "accuracy" else -1))
             now = np.where(members @ np.isnan(scored) > 0, -np.inf, members @ np.nan_to_num(scored))
-            better = ~stopped & (now > self.best_score)
-        else:
-            now, better = np.full(self.n_runs, -np.inf), ~stopped
-        self.best_score = np.where(better, now, self.best_score)
-        self.best_epoch = np.where(better, epoch, self.best_epoch)
-        for chunk in active:
-            chunk.keep(better[chunk.runs])
+            better = ~stopped & (now > progress.best_score)
+        progress.best_score = np.where(better, now, progress.best_score)
+        progress.best_epoch = np.where(better, epoch, progress.best_epoch)
+        for stack in active:
+            stack.keep(better[stack.runs])
         if patience is not None and f"valid_{select}" in values:
-            stopped |= epoch - self.best_epoch >= patience
+            stopped = stopped | (epoch - progress.best_epoch >= patience)
+        progress.stopped = stopped
+        progress.epoch = epoch + 1
+
+    def _fetch(self, active: list[Stack], scores: list[Tensors], stopped: Array) -> dict[str, Array]:
+        """An epoch's scores by name, (M,) each, NaN for the runs that have stopped: the epoch's one wait."""
+        values = {name: np.full(self.n_runs, np.nan) for name in scores[0]}
+        for stack, score in zip(active, scores, strict=True):
+            fetched = torch.stack([t.double() for t in score.values()]).cpu().numpy()
+            for name, row in zip(score, fetched, strict=True):
+                values[name][stack.runs] = np.where(stopped[stack.runs], np.nan, row)
+        return values
 
     # ---- checkpoints ----------------------------------------------------------------------------------------
 
-    def _stamp(self, data: Data, select: str, members: np.ndarray[Any, Any]) -> str:
-        """A digest of all that a checkpoint must agree with to be gone on from."""
-        about = {
-            "seeds": self.seeds, "lr": self.lr, "weight_decay": self.weight_decay, "optimizer": self.optimizer,
-            "momentum": self.momentum, "batch_size": self.batch_size, "select": select,
-            "precision": self.precision, "augment": getattr(self.augment, "__name__", None),
-            "objectives": [
-                (repr(o), getattr(o.loss, "__name__", ""), getattr(o, "beta", 0), getattr(o, "gamma", 1), o.alpha)
-                for o in self.objectives
-            ],
-            "network": repr(self.module), "shapes": {k: list(v.shape) for k, v in self.parameters.items()},
-        }  # fmt: skip
-        digest = hashlib.sha256(json.dumps(about).encode())
-        known = [t for o in dict.fromkeys(self.objectives) for t in (o.inverse, o.prior)]
-        for tensor in (*data.tensors(), *known, torch.from_numpy(members)):
-            if tensor is not None:
-                digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
-                digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
-        return digest.hexdigest()
+    def _stamp(self, source: Source, select: str, class_risks: bool, members: Array) -> str:
+        """A digest of all that a checkpoint must agree with to be resumed."""
+        return fingerprint(
+            {
+                "runs": [self.seeds, self.lr, self.weight_decay],
+                "optimizer": [self.optimizer, self.momentum, self.batch_size, self.precision],
+                "recipe": self.recipe,
+                "objectives": [(type(o), o.settings()) for o in self.objectives],
+                "network": [repr(self.module), {k: list(v.shape) for k, v in self.parameters.items()}, self._given],
+                "chosen by": [select, class_risks, members],
+                "data": source.digest(),
+            }
+        )
 
-    def _save(
-        self,
-        path: Path,
-        stamp: str,
-        epoch: int,
-        chunks: list[Stack],
-        history: dict[str, list[np.ndarray[Any, Any]]],
-        stopped: np.ndarray[Any, Any],
-    ) -> None:
-        tensors = _join([c.state() for c in chunks])
-        tensors |= {f"history.{k}": torch.from_numpy(np.stack(v)) for k, v in history.items()}
-        tensors |= {
-            "best_epoch": torch.from_numpy(self.best_epoch),
-            "best_score": torch.from_numpy(self.best_score),
-            "stopped": torch.from_numpy(stopped),
-        }
-        factors = [self.schedule(e) for e in range(epoch)] if self.schedule is not None else [1.0] * epoch
-        about = {
-            "stamp": stamp,
-            "epoch": epoch,
-            "factors": factors,
-            "failed": {str(k): v for k, v in self.failed.items()},
-        }
-        write_tensors(path, tensors, about)
-
-    def _resume(
-        self, path: Path, stamp: str, chunks: list[Stack]
-    ) -> tuple[int, dict[str, list[np.ndarray[Any, Any]]], np.ndarray[Any, Any]]:
-        tensors, about = read_tensors(path)
-        factors = [1.0 if self.schedule is None else self.schedule(e) for e in range(about.get("epoch", 0))]
-        if about.get("stamp") != stamp or about["factors"] != factors:
-            raise ValueError(f"the checkpoint {path} is of other data or settings; move it away, or give another file")
-        for chunk in chunks:
-            chunk.load(tensors)
-        self.best_epoch = tensors["best_epoch"].numpy()
-        self.best_score = tensors["best_score"].numpy()
-        self.failed = {int(k): v for k, v in about["failed"].items()}
-        history = {k.removeprefix("history."): list(v.numpy()) for k, v in tensors.items() if k.startswith("history.")}
-        return about["epoch"], history, tensors["stopped"].numpy()
+    def _save(self, path: Path, stamp: str, progress: Progress, stacks: list[Stack]) -> None:
+        factors = [self._factor(epoch) for epoch in range(progress.epoch)]
+        checkpoints.save(path, stamp, factors, progress, stacks)
 
     # ---- use ------------------------------------------------------------------------------------------------
 
@@ -448,7 +437,7 @@ class Population:
         runs = slice(None) if run is None else slice(run, run + 1)
         parameters = {k: v[runs] for k, v in self.parameters.items()}
         buffers = {k: v[runs] for k, v in self.buffers.items()}
-        out = torch.stack([stacked_logits(self.module, one, held, X) for one, held in _each(parameters, buffers)])
+        out = torch.stack([logits_of(self.module, one, held, X) for one, held in _each(parameters, buffers)])
         return out if run is None else out[0]
 
     def state(self, run: int) -> dict[str, Tensor]:
@@ -463,7 +452,7 @@ class Population:
 
 
 @torch.no_grad()
-def stacked_logits(module: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], X: Any) -> Tensor:
+def logits_of(module: nn.Module, parameters: Tensors, buffers: Tensors, X: Any) -> Tensor:
     """Logits (N, K) of one run whose state has a run axis of length 1, formed in blocks; on the CPU."""
     module.eval()
     x = as_inputs(X)
@@ -472,7 +461,7 @@ def stacked_logits(module: nn.Module, parameters: dict[str, Tensor], buffers: di
     with _matmul_precision():
         return torch.cat(
             [
-                forward(module, parameters, buffers, to_float(part.to(device)).unsqueeze(0))[0].cpu()
+                stacked_logits(module, parameters | buffers, to_float(part.to(device)).unsqueeze(0))[0].cpu()
                 for part in x.split(size)
             ]
         )
@@ -490,23 +479,13 @@ def _members(groups: Sequence[int] | None, n_runs: int) -> np.ndarray[Any, Any]:
     """The matrix (M, M) that averages the runs' scores within their groups."""
     names = np.arange(n_runs) if groups is None else np.asarray(groups)
     if names.shape != (n_runs,):
-        raise ValueError(f"`groups` must name one group a run; got shape {names.shape} for {n_runs} runs")
+        raise ValueError(f"`groups` must name one group per run; got shape {names.shape} for {n_runs} runs")
     same = names[:, None] == names
     return same / same.sum(axis=1, keepdims=True)
 
 
 def _stack(states: list[dict[str, Any]], device: torch.device) -> dict[str, Tensor]:
     return {name: torch.stack([s[name].detach() for s in states]).to(device) for name in states[0]}
-
-
-def _join(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Put chunks of runs together again; what has no run axis, the step's number, is the furthest's."""
-    return {
-        name: torch.cat([s[name].detach() for s in states])
-        if t.dim()
-        else torch.stack([s[name] for s in states]).amax()
-        for name, t in states[0].items()
-    }
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Runs stacked along a first axis: the data they share, one step, one epoch, their scores and best states.
+"""Runs stacked along a first axis: one step, one epoch, their scores and best states.
 
 Everything here stays on the device. :mod:`naysayer.engine.population` decides what is stacked, and when to stop.
 """
@@ -6,23 +6,19 @@ Everything here stays on the device. :mod:`naysayer.engine.population` decides w
 from __future__ import annotations
 
 import contextlib
-import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 from naysayer import risk
-from naysayer.common.checks import to_numpy
-from naysayer.engine import kernels
-from naysayer.engine.augment import codes, hash_bits
-from naysayer.engine.networks import MLP
+from naysayer.engine.bound import BoundNetwork
 from naysayer.engine.optimizers import StackedOptimizer
-from naysayer.labels.checks import check_labels
-from naysayer.labels.weights import count_labels, is_sets, label_weights, weights_at
+from naysayer.engine.recipe import Recipe, Runs, Tensors, differentiate
+from naysayer.engine.source import Batch, Reduce, Resident, Source
+from naysayer.labels.weights import is_sets, label_weights, weights_at
 from naysayer.losses import cross_entropy
 from naysayer.objectives import Objective
 
@@ -30,136 +26,18 @@ EVALUATE = 1 << 24  # logits, or inputs, formed at once in an evaluation
 CAPTURED_STEPS = 32  # steps in one CUDA graph: enough that starting one costs nothing beside it
 
 
-def shuffle(seeds: Tensor, epoch: int, n: int) -> Tensor:
-    """Give each run its own order of n rows for this epoch: (C,) → (C, n).
-
-    Rows are sorted by a hash of (seed, epoch, row), the same on every device, so no generator has a state to
-    keep and a resumed run goes on as if it had never stopped.
-    """
-    row = torch.arange(n, device=seeds.device)
-    return hash_bits(hash_bits(seeds * 0x1F123BB5 + epoch).unsqueeze(-1) + row).argsort(dim=-1)
-
-
-def as_inputs(X: Any) -> Tensor:
-    """Take inputs as a tensor: uint8 as it is, all else as float32."""
-    x = X if isinstance(X, Tensor) else torch.from_numpy(np.require(X, requirements=["C", "W"]))
-    return x if x.dtype == torch.uint8 else x.to(torch.float32)
-
-
-def to_float(x: Tensor) -> Tensor:
-    return x * (1.0 / 255.0) if x.dtype == torch.uint8 else x
-
-
-def forward(module: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
-    """Logits (C, B, K) of stacked runs: directly where the module takes stacks, alone for one run, else by vmap."""
-    state = parameters | buffers
-    if getattr(module, "stacks", False):
-        return functional_call(module, state, (x,))  # type: ignore[no-any-return]
-    if len(x) == 1:
-        one = {k: v.squeeze(0) for k, v in state.items()}
-        return functional_call(module, one, (x.squeeze(0),)).unsqueeze(0)  # type: ignore[no-any-return]
-
-    def call(state: dict[str, Tensor], x: Tensor) -> Tensor:
-        return functional_call(module, state, (x,))  # type: ignore[no-any-return]
-
-    return vmap(call, randomness="different")(state, x)
-
-
-class Data:
-    """The data on the device, and which rows each run trains and validates on."""
-
-    def __init__(
-        self,
-        X: Any,
-        y_bar: Any,
-        rows: Any,
-        validation_rows: Any,
-        test: tuple[Any, Any] | None,
-        n_runs: int,
-        n_classes: int,
-        device: torch.device,
-    ) -> None:
-        self.X = as_inputs(X).to(device).contiguous()
-        if self.X.dim() < 2:
-            raise ValueError(f"`X` must be (N, ...) with an axis of inputs; got shape {tuple(self.X.shape)}")
-        y_bar = np.require(to_numpy(y_bar), requirements="W")  # torch warns of arrays that are read-only
-        y = torch.as_tensor(
-            y_bar if y_bar.ndim == 2 and y_bar.dtype.kind in "biuf" else check_labels(y_bar, n_classes)[0]
-        )
-        self.per_run = y.dim() == 2 and y.dtype != torch.bool
-        if self.per_run:
-            if y.shape[0] != n_runs:
-                raise ValueError(f"`y_bar` with a row a run must have {n_runs} rows; got shape {tuple(y.shape)}")
-            for row in y:
-                check_labels(row, n_classes)
-            y = y.long()
-        else:
-            y = torch.from_numpy(check_labels(y, n_classes)[0])
-        if y.shape[1 if self.per_run else 0] != len(self.X):
-            raise ValueError(
-                f"`X` and `y_bar` must have as many rows; got {len(self.X)} and {y.shape[1 if self.per_run else 0]}"
-            )
-        self.y = y.to(device)
-        self.rows = self._rows(rows, n_runs, "rows")
-        self.validation_rows = self._rows(validation_rows, n_runs, "validation_rows")
-        self.n_rows = len(self.X) if self.rows is None else self.rows.shape[1]
-        self.test = None
-        if test is not None:
-            truth = torch.as_tensor(test[1], dtype=torch.long)
-            if len(test[0]) != len(truth):
-                raise ValueError(f"`test` must have as many inputs as classes; got {len(test[0])} and {len(truth)}")
-            self.test = (as_inputs(test[0]).to(device).contiguous(), truth.to(device))
-
-    def _rows(self, rows: Any, n_runs: int, name: str) -> Tensor | None:
-        """Check rows (n,) or (M, n), and give them for each run, (M, n)."""
-        if rows is None:
-            return None
-        out = to_numpy(rows)
-        if out.size == 0:
-            raise ValueError(f"`{name}` must hold at least one row")
-        if out.dtype.kind not in "iu" or out.min() < 0 or out.max() >= len(self.X):
-            raise ValueError(
-                f"`{name}` must hold numbers of rows, 0 to {len(self.X) - 1}; a mask becomes them by np.flatnonzero"
-            )
-        if out.ndim > 2 or (out.ndim == 2 and len(out) != n_runs):
-            raise ValueError(f"`{name}` must be (n,), or ({n_runs}, n), a row a run; got shape {out.shape}")
-        return torch.as_tensor(out, dtype=torch.long).expand(n_runs, -1).to(self.X.device)
-
-    def tensors(self) -> tuple[Tensor | None, ...]:
-        return self.X, self.y, self.rows, self.validation_rows, *(self.test or ())
-
-    @staticmethod
-    def take(x: Tensor, rows: Tensor) -> Tensor:
-        """x[rows] as floats: (N, ...), (C, B) → (C, B, ...)."""
-        if x.dtype == torch.uint8 and kernels.usable(x):
-            return kernels.gather_images(x.flatten(1), rows).view(*rows.shape, *x.shape[1:])
-        return to_float(x.index_select(0, rows.flatten())).view(*rows.shape, *x.shape[1:])
-
-    def labels(self, rows: Tensor, runs: slice) -> Tensor:
-        """Labels of rows (..., C, B) for these runs: (..., C, B) or (..., C, B, K)."""
-        if not self.per_run:
-            return self.y[rows]
-        return self.y[runs].expand(*rows.shape[:-2], -1, -1).gather(-1, rows)
-
-
-def _blocks(objectives: Sequence[Objective]) -> list[tuple[slice, Objective]]:
-    """Neighbouring runs that share one objective."""
-    starts = [i for i, o in enumerate(objectives) if i == 0 or o is not objectives[i - 1]]
-    return [(slice(a, b), objectives[a]) for a, b in zip(starts, [*starts[1:], len(objectives)], strict=True)]
-
-
 class Settings(NamedTuple):
-    """How a population trains; the first three have a value a run."""
+    """How a population trains; the first three have one value per run."""
 
     seeds: Sequence[int]
     lr: Sequence[float]
     weight_decay: Sequence[float]
     optimizer: str
     momentum: float
-    batch_size: int
     precision: str
     compiled: bool
-    augment: Callable[[Tensor, Tensor], Tensor] | None
+    recipe: Recipe
+    reduce: Reduce | None
     class_risks: bool
 
 
@@ -170,245 +48,169 @@ class Stack:
         self,
         module: nn.Module,
         objectives: Sequence[Objective],
-        data: Data,
+        source: Source,
         runs: slice,
-        parameters: dict[str, Tensor],
-        buffers: dict[str, Tensor],
+        parameters: Tensors,
+        buffers: Tensors,
         settings: Settings,
     ) -> None:
-        self.objectives, self.data, self.runs = objectives[runs], data, runs
-        self.n_classes = objectives[0].n_classes
-        self.blocks = _blocks(self.objectives)
-        device = data.X.device
-        seeds, lr, weight_decay = settings.seeds[runs], settings.lr[runs], settings.weight_decay[runs]
+        self.runs, self.source, self.recipe, self.reduce = runs, source, settings.recipe, settings.reduce
         self.class_risks = settings.class_risks
-        self.augment, self.bfloat16 = settings.augment, settings.precision == "bfloat16"
-        self.size, self.first_seed = len(seeds), seeds[0]
-        self.channels_last = data.X.is_cuda and data.X.dim() == 4 and self.size == 1
-        self.parts = self._parts(module)
-        self.parameters = {k: self._lay_out(k, v[runs].detach().clone(), module) for k, v in parameters.items()}
-        self.buffers = {k: v[runs].detach().clone() for k, v in buffers.items()}
-        self.best_parameters = {k: v.detach().clone() for k, v in self.parameters.items()}
-        self.best_buffers = {k: v.clone() for k, v in self.buffers.items()}
-        self.seeds = torch.tensor(list(seeds), device=device)
-        self.base_lr = torch.tensor(lr, device=device)
-        self.module, self.leaves = self._bind(module)
-        self.trained = (
-            torch.compile(self.module, dynamic=False) if settings.compiled and self.size == 1 else self.module
+        self.blocks = _blocks(objectives[runs])
+        self.n_classes, device = objectives[0].n_classes, source.device
+        self.example = source.example()
+        self.network = BoundNetwork(
+            module,
+            {k: v[runs] for k, v in parameters.items()},
+            {k: v[runs] for k, v in buffers.items()},
+            self.example,
+            bfloat16=settings.precision == "bfloat16",
+            compiled=settings.compiled,
+            in_parts=isinstance(source, Resident) and type(self.recipe) is Recipe and self.recipe.augment is None,
         )
+        self.size, self.first_seed = self.network.size, settings.seeds[runs][0]
+        self.base_lr = torch.tensor(settings.lr[runs], device=device)
         self.optimizer = StackedOptimizer(
             settings.optimizer,
-            list(self.parameters.values()),
+            list(self.network.parameters.values()),
             self.base_lr.clone(),
-            torch.tensor(weight_decay, device=device),
+            torch.tensor(settings.weight_decay[runs], device=device),
             settings.momentum,
         )
+        self.epoch_number = torch.zeros((), dtype=torch.long, device=device)  # for what is captured
+        seeds = torch.tensor(list(settings.seeds[runs]), device=device)
+        self.seen = Runs(
+            seeds, self.epoch_number, self.network.parameters, self.network.buffers, self.network.logits_of
+        )
+        self.kept = self.recipe.begin(self.seen)
+        self.best_parameters = {k: v.detach().clone() for k, v in self.network.parameters.items()}
+        self.best_buffers = {k: v.clone() for k, v in self.network.buffers.items()}
         self.prior, self.alpha = self._shares()
-        self.n_steps = -(-data.n_rows // settings.batch_size)
-        self.batch = -(-data.n_rows // self.n_steps)
         self.loss = torch.zeros(self.size, device=device)
-        self.turn = torch.zeros((), dtype=torch.long, device=device)  # the epoch, for what is captured
-        self.captured = CAPTURED_STEPS if getattr(module, "stacks", False) else 1
-        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by their number of steps
-        self.buffer: list[Tensor] = []  # a batch of images on a CPU, as bytes and as floats
-        self.window: list[Tensor] = []  # the batches that the next graph replayed reads
-
-    def _parts(self, module: nn.Module) -> int:
-        """Into how many parts a single run's hidden layer is cut: one for each thread of a CPU, where it divides."""
-        threads = torch.get_num_threads()
-        if self.data.X.device.type != "cpu" or self.size > 1 or self.bfloat16:
-            return 1
-        if not isinstance(module, MLP) or len(module.layers) != 2:
-            return 1
-        width = module.layers[1].weight.shape[1]  # type: ignore[index,union-attr]
-        return threads if width % threads == 0 else 1
-
-    def _lay_out(self, name: str, parameter: Tensor, module: nn.Module) -> Tensor:
-        """Put a parameter, (C, ...), into memory as its device multiplies it fastest."""
-        if self.channels_last and parameter.dim() == 5:  # as the tensor cores take convolutions
-            return parameter.squeeze(0).contiguous(memory_format=torch.channels_last).unsqueeze(0)
-        if parameter.dim() != 3 or not getattr(module, "stacks", False):
-            return parameter
-        if self.data.X.is_cuda and self.size > 1:
-            return parameter.mT.contiguous().mT  # x Wᵀ is a third faster batched when Wᵀ lies row by row
-        if self.parts > 1 and name == "layers.1.weight":
-            return parameter.mT.contiguous().mT  # so that a part of it is one piece of memory
-        return parameter
-
-    def _bind(self, module: nn.Module) -> tuple[nn.Module, list[Tensor]]:
-        """Give the module that the stack calls, and the tensors that are differentiated.
-
-        Where it can, the stack has a module of its own whose parameters are the stacked ones, or views of them; to put
-        them into a shared module at every call would cost more than a small step's products.
-        """
-        if self.size > 1 and not getattr(module, "stacks", False):
-            return module, [p.requires_grad_() for p in self.parameters.values()]
-        own = copy.deepcopy(module)
-        state = {k: v.squeeze(0) if self.size == 1 else v for k, v in (self.parameters | self.buffers).items()}
-        for name, parameter in own.named_parameters():
-            parameter.data = state[name]
-        for name, part in own.named_modules():
-            for key in part._buffers:
-                if part._buffers[key] is not None:
-                    part._buffers[key] = state[f"{name}.{key}" if name else key]
-        return own, [own.get_parameter(name) for name in self.parameters]
-
-    def _forward(self, x: Tensor) -> Tensor:
-        """Logits (C, B, K) of the runs, as float32 whatever the network computes in."""
-        if not self.bfloat16:
-            return self._plain_forward(x)
-        with torch.autocast(x.device.type, torch.bfloat16):
-            return self._plain_forward(x).float()
-
-    def _plain_forward(self, x: Tensor) -> Tensor:
-        if self.size == 1:
-            x = x.squeeze(0)
-            x = x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
-            return (self.trained if self.module.training else self.module)(x).unsqueeze(0)  # type: ignore[no-any-return]
-        if getattr(self.module, "stacks", False):
-            return self.module(x)  # type: ignore[no-any-return]
-        return forward(self.module, self.parameters, self.buffers, x)
+        self.captures = device.type == "cuda" and self.recipe.captured and self.reduce is None
+        self.captured = CAPTURED_STEPS if self.network.stacks else 1
+        self.graphs: dict[Any, torch.cuda.CUDAGraph] = {}  # by the number of steps and the shapes
+        self.windows: dict[Any, list[Tensor]] = {}  # the batches that the next graph replayed reads, by their shapes
 
     def _shares(self) -> tuple[Tensor, Tensor]:
         """π̄ of each run's own training labels, (C, K), and the weight of the complementary ones, (C, 1)."""
-        data = self.data
-        counts: list[Tensor] = []
+        parts = []
         for block, objective in self.blocks:
-            for m in range(self.runs.start + block.start, self.runs.start + block.stop):
-                if m > self.runs.start + block.start and not data.per_run and data.rows is None:
-                    counts.append(counts[-1])
-                    continue
-                y = data.y[m] if data.per_run else data.y
-                y = y if data.rows is None else y[data.rows[m]]
-                if is_sets(y):
-                    counts.append(count_labels(y, self.n_classes, objective.inverse is not None))
-                else:
-                    counts.append(torch.bincount(y, minlength=self.n_classes + 1))
-        prior, alpha = risk.shares(torch.stack(counts).to(torch.get_default_dtype()))
-        for block, objective in self.blocks:
-            if objective.prior is not None:
-                prior[block] = objective.prior
-            if objective.alpha is not None:
-                alpha[block] = objective.alpha
+            runs = slice(self.runs.start + block.start, self.runs.start + block.stop)
+            prior, alpha = self.source.shares(runs, objective.inverse is not None, self.reduce)
+            prior = prior if objective.prior is None else objective.prior.expand_as(prior)
+            parts.append((prior, alpha if objective.alpha is None else torch.full_like(alpha, objective.alpha)))
+        prior, alpha = (torch.cat(part) for part in zip(*parts))
         return prior, alpha
 
     # ---- one epoch ------------------------------------------------------------------------------------------
 
-    def epoch(self, epoch: int, factor: float) -> dict[str, Tensor]:
+    def epoch(self, epoch: int, factor: float) -> Tensors:
         """Train one epoch and score it; nothing here waits for the device."""
-        self.module.train()
-        self.turn.fill_(epoch)
+        self.network.train()
+        self.epoch_number.fill_(epoch)
         self.optimizer.lr.copy_(self.base_lr * factor)
         self.loss.zero_()
+        n_steps = 0
         with self._seeded(epoch):
-            batches = self._deal(epoch)
-            if self.loss.is_cuda:
-                self._replay(batches)
-            else:
-                for i in range(self.n_steps):
-                    self._step(*(t[i] for t in batches))
-        return {"loss": self.loss / self.n_steps} | self._scores()
+            for batch in self.source.batches(epoch, self.runs):
+                steps = [batch.rows, batch.labels, self._scales(batch.labels)]
+                steps += [] if batch.inputs is None else [batch.inputs]
+                n_steps += len(batch.rows)
+                if self.captures:
+                    self._replay(steps)
+                else:
+                    for step in zip(*steps):
+                        self._step(*step)
+        return {"loss": self.loss / max(1, n_steps)} | self._scores()
 
     @contextlib.contextmanager
     def _seeded(self, epoch: int) -> Iterator[None]:
         """Seed what a network draws itself, as dropout does, and leave torch's generators as they were."""
-        if getattr(self.module, "stacks", False):  # ours draw nothing, and may run in several threads
+        if self.network.stacks:  # ours draw nothing, and may run in several threads
             yield
             return
         with torch.random.fork_rng(devices=[self.loss.device] if self.loss.is_cuda else []):
             torch.manual_seed(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
             yield
 
-    def _deal(self, epoch: int) -> list[Tensor]:
-        """Shuffle each run's rows into batches, (steps, C, B); labels that are classes come with their weights."""
-        data = self.data
-        order = shuffle(self.seeds, epoch, data.n_rows)
-        if data.rows is not None:
-            order = data.rows[self.runs].gather(1, order)
-        spare = self.n_steps * self.batch - data.n_rows
-        order = torch.cat([order, order[:, :spare]], dim=1)
-        order = order.view(self.size, self.n_steps, self.batch).transpose(0, 1).contiguous()
-        if is_sets(data.y):
-            return [order]
-        labels = data.labels(order, self.runs)
-        return [order, labels, risk.example_weights(labels, self.prior)]
+    def _scales(self, labels: Tensor) -> Tensor:
+        """What a label of each kind weighs in each of some batches, (S, C, K + 1), counted over all processes."""
+        parts = []
+        for block, objective in self.blocks:
+            counts = objective.count(labels[:, block])
+            counts = counts if self.reduce is None else self.reduce(counts)
+            alpha = self.alpha[block] if is_sets(labels) else 1.0  # α is for labels of both kinds
+            parts.append(objective.scales(counts, self.prior[block], alpha))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
-    def _step(self, rows: Tensor, labels: Tensor | None = None, weights: Tensor | None = None) -> None:
-        """One optimiser step of all runs of the stack."""
-        x = self._inputs(rows) if self.augment is None else self._augmented(rows)
-        y = self.data.y[rows] if labels is None else labels
-        if self.parts > 1:
-            with torch.no_grad():
-                logits, backward = self.module.in_parts(x)  # type: ignore[operator]
-                value, scale, d = self._differentiate(logits.unsqueeze(0), y, weights)
-                gradients = backward(d.squeeze(0))
-        else:
-            logits = self._forward(x)
-            value, scale, d = self._differentiate(logits.detach(), y, weights)
-            gradients = torch.autograd.grad(logits, self.leaves, d, materialize_grads=True)
-        if self.size == 1:
-            gradients = tuple(g.unsqueeze(0) for g in gradients)
-        self.optimizer.step(gradients, scale)
+    def _step(self, rows: Tensor, labels: Tensor, scales: Tensor, inputs: Tensor | None = None) -> None:
+        """One optimiser step of all runs: views → logits → risks → reduce → correct → gradients."""
+        parts = self.network.parts
+        batch = Batch(rows.expand(parts, -1) if parts > 1 else rows, labels, inputs)
+        views = self.recipe.views(self.source, batch, self.seen)
+        with torch.no_grad():
+            targets = self.recipe.targets(views, batch, self.seen, self.kept)
+        logits, gradients = self.network.run(views[0] if len(views) == 1 else torch.cat(list(views), dim=1))
+        by_view = logits.unflatten(1, (len(views), -1)).transpose(0, 1)  # (V, C, B, K)
+        value, scale, d = self._differentiate(by_view, labels, scales, targets)
+        found = gradients(d.transpose(0, 1).flatten(1, 2))
+        self.optimizer.step(found if self.reduce is None else self._summed(found), scale)
+        self.recipe.after(self.seen, self.kept)
         self.loss += value
 
-    def _differentiate(self, logits: Tensor, y: Tensor, weights: Tensor | None) -> tuple[Tensor, ...]:
-        """Value, scale and gradient of each run's objective; runs with the same one are measured together."""
+    def _differentiate(
+        self, logits: Tensor, labels: Tensor, scales: Tensor, targets: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Value and scale of each run's step, and the gradient of its logits; runs of one objective go together."""
         parts = [
-            objective.differentiate(
-                logits[block],
-                y[block],
-                self.prior[block],
-                self.alpha[block],
-                None if weights is None else weights[block],
+            differentiate(
+                self.recipe,
+                objective,
+                logits[:, block],
+                labels[block],
+                scales[block],
+                None if targets is None else targets[block],
+                self.reduce,
             )
             for block, objective in self.blocks
         ]
-        return parts[0] if len(parts) == 1 else tuple(torch.cat(part) for part in zip(*parts, strict=True))
+        if len(parts) == 1:
+            return parts[0]
+        values, sizes, gradients = zip(*parts)
+        return torch.cat(values), torch.cat(sizes), torch.cat(gradients, dim=1)
 
-    def _inputs(self, rows: Tensor) -> Tensor:
-        """A batch's inputs, once for each part of the network.
+    def _summed(self, gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Gradients summed over the processes, all in one message."""
+        assert self.reduce is not None
+        whole = self.reduce(torch.cat([g.reshape(-1) for g in gradients]))
+        parts = whole.split([g.numel() for g in gradients])
+        return tuple(part.view(g.shape) for part, g in zip(parts, gradients))
 
-        Images on a CPU go through the same two buffers in every step, which stay in the cache.
-        """
-        images = self.data.X
-        rows = rows.expand(self.parts, -1) if self.parts > 1 else rows
-        if images.is_cuda or images.dtype != torch.uint8:
-            return self.data.take(images, rows)
-        if not self.buffer:
-            shape = (rows.numel(), *images.shape[1:])
-            self.buffer = [torch.empty(shape, dtype=torch.uint8), torch.empty(shape)]
-        taken, x = self.buffer
-        torch.index_select(images, 0, rows.flatten(), out=taken)
-        return x.copy_(taken).mul_(1.0 / 255.0).view(*rows.shape, *images.shape[1:])
-
-    def _augmented(self, rows: Tensor) -> Tensor:
-        """A batch's inputs, each image altered by a code of its run's seed, the epoch and its row."""
-        images = self.data.X.index_select(0, rows.flatten())
-        images = self.augment(images, codes(self.seeds, self.turn, rows).flatten())  # type: ignore[misc]
-        return to_float(images).view(*rows.shape, *images.shape[1:])
-
-    def _replay(self, batches: list[Tensor]) -> None:
-        """Run an epoch's steps from captured graphs, some at a time."""
-        if not self.window:
-            self.window = [t[: self.captured].clone() for t in batches]
-        for start in range(0, self.n_steps, self.captured):
-            length = min(self.captured, self.n_steps - start)
-            for place, t in zip(self.window, batches, strict=True):
+    def _replay(self, steps: list[Tensor]) -> None:
+        """Run steps from captured graphs, some at a time."""
+        shapes = tuple(t.shape[1:] for t in steps)
+        if shapes not in self.windows:
+            self.windows[shapes] = [t[:1].expand(self.captured, *t.shape[1:]).clone() for t in steps]
+        window, n_steps = self.windows[shapes], len(steps[0])
+        for start in range(0, n_steps, self.captured):
+            length = min(self.captured, n_steps - start)
+            for place, t in zip(window, steps, strict=True):
                 place[:length].copy_(t[start : start + length])
-            if length not in self.graphs:
-                self.graphs[length] = self._capture(length)
-            self.graphs[length].replay()
+            if (length, shapes) not in self.graphs:
+                self.graphs[length, shapes] = self._capture(window, length)
+            self.graphs[length, shapes].replay()
 
-    def _capture(self, length: int) -> torch.cuda.CUDAGraph:
+    def _capture(self, window: list[Tensor], length: int) -> torch.cuda.CUDAGraph:
         """Capture so many steps in a CUDA graph. The warm-up that this needs is undone."""
-        if not self.graphs:
+        if all(self.windows[shapes] is not window for _, shapes in self.graphs):
             touched = [*self.state().values(), self.loss]
             before = [t.detach().clone() for t in touched]
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(2):
-                    self._step(*(t[0] for t in self.window))
+                    self._step(*(t[0] for t in window))
             torch.cuda.current_stream().wait_stream(side)
             with torch.no_grad():
                 for tensor, value in zip(touched, before, strict=True):
@@ -416,46 +218,28 @@ class Stack:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for i in range(length):
-                self._step(*(t[i] for t in self.window))
+                self._step(*(t[i] for t in window))
         return graph
 
     # ---- scores and states ----------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def _scores(self) -> dict[str, Tensor]:
-        """Estimates on the validation rows, from their labels alone, and accuracy on the test set."""
-        self.module.eval()
-        out: dict[str, Tensor] = {}
-        data = self.data
-        if data.validation_rows is not None:
-            rows = data.validation_rows[self.runs]
-            sums = torch.zeros(4, self.size, dtype=torch.float64, device=rows.device)
-            for part in rows.split(self._block(data.X), dim=1):
-                logits = self._forward(data.take(data.X, part))
-                sums += self._estimates(logits, data.labels(part, self.runs))
-            accuracy, cross, own = sums[:3] / sums[3].clamp(min=1)
-            out |= {"valid_accuracy": accuracy, "valid_risk": cross, "valid_objective": own}
-        if self.class_risks:
-            rows = torch.arange(data.n_rows, device=self.loss.device).expand(self.size, -1)
-            rows = rows if data.rows is None else data.rows[self.runs]
-            risks = torch.zeros(self.size, self.n_classes, dtype=torch.float64, device=rows.device)
-            for part in rows.split(self._block(data.X), dim=1):
-                losses, y = cross_entropy(self._forward(data.take(data.X, part))), data.labels(part, self.runs)
-                for block, objective in self.blocks:
-                    weights = label_weights(y[block], self.n_classes, objective.inverse)
-                    risks[block] += risk.class_risks(losses[block], weights)
-            out |= {f"class_risk_{k}": risks[:, k] / data.n_rows for k in range(self.n_classes)}
-        if data.test is not None:
-            images, truth = data.test
-            correct = torch.zeros(self.size, dtype=torch.float64, device=truth.device)
-            everything = torch.arange(len(images), device=truth.device)
-            for part in everything.split(self._block(images)):
-                x = data.take(images, part.unsqueeze(0))
-                x = x.expand(self.size, *x.shape[1:])
-                logits = self._forward(x)
-                correct += (logits.argmax(dim=-1) == truth[part]).sum(dim=-1)
-            out["test_accuracy"] = correct / max(1, len(images))
-        return out
+    def _scores(self) -> Tensors:
+        """Estimates on the examples held out, from their labels alone, and accuracy on the test set."""
+        self.network.eval()
+        with self.network.showing(*self.recipe.judged(self.seen, self.kept)):
+            return self._valid_scores() | (self._class_risks() if self.class_risks else {}) | self._test_scores()
+
+    def _valid_scores(self) -> Tensors:
+        sums: Tensor | None = None
+        for x, labels in self.source.held_out(self.runs, self._block()):
+            found = self._estimates(self.network.logits(x), labels)
+            sums = found if sums is None else sums + found
+        if sums is None:
+            return {}
+        sums = sums if self.reduce is None else self.reduce(sums)
+        accuracy, cross, own = sums[:3] / sums[3].clamp(min=1)
+        return {"valid_accuracy": accuracy, "valid_risk": cross, "valid_objective": own}
 
     def _estimates(self, logits: Tensor, y: Tensor) -> Tensor:
         """Sums over a block of the zero-one weights, the cross-entropy risk, the objective's own loss, and a count."""
@@ -470,10 +254,34 @@ class Stack:
             sums.append(torch.stack([*parts, said.sum(dim=-1).double()]))
         return torch.cat(sums, dim=1)
 
-    def _block(self, x: Tensor) -> int:
+    def _class_risks(self) -> Tensors:
+        """Each class's part of the unbiased cross-entropy risk on the training rows."""
+        risks = torch.zeros(self.size, self.n_classes, dtype=torch.float64, device=self.loss.device)
+        n = torch.zeros((), dtype=torch.float64, device=self.loss.device)
+        for x, labels in self.source.trained_on(self.runs, self._block()):
+            losses = cross_entropy(self.network.logits(x))
+            for block, objective in self.blocks:
+                weights = label_weights(labels[block], self.n_classes, objective.inverse)
+                risks[block] += risk.class_risks(losses[block], weights)
+            n += labels.shape[1]
+        if self.reduce is not None:
+            risks, n = self.reduce(risks), self.reduce(n)
+        return {f"class_risk_{k}": risks[:, k] / n for k in range(self.n_classes)}
+
+    def _test_scores(self) -> Tensors:
+        correct = torch.zeros(self.size, dtype=torch.float64, device=self.loss.device)
+        n = 0
+        for x, truth in self.source.test(self._block()):
+            logits = self.network.logits(x.expand(self.size, *x.shape[1:]))
+            correct += (logits.argmax(dim=-1) == truth).sum(dim=-1)
+            n += len(truth)
+        return {"test_accuracy": correct / n} if n else {}
+
+    def _block(self) -> int:
         """How many rows to evaluate at once."""
-        per_row = self.size * max(self.n_classes, x[0].numel()) * (64 if x.dim() == 4 else 1)  # with feature maps
-        return max(1, (EVALUATE if not x.is_cuda else 16 * EVALUATE) // per_row)
+        feature_maps = 64 if self.example.dim() == 4 else 1
+        per_row = self.size * max(self.n_classes, self.example.numel()) * feature_maps
+        return max(1, (EVALUATE if not self.example.is_cuda else 16 * EVALUATE) // per_row)
 
     @torch.no_grad()
     def keep(self, better: np.ndarray[Any, Any]) -> None:
@@ -481,22 +289,29 @@ class Stack:
         if not better.any():
             return
         chosen = torch.from_numpy(np.flatnonzero(better)).to(self.loss.device)
-        for best, now in ((self.best_parameters, self.parameters), (self.best_buffers, self.buffers)):
+        for best, now in zip((self.best_parameters, self.best_buffers), self.recipe.judged(self.seen, self.kept)):
             for name, tensor in now.items():
                 if better.all():
                     best[name].copy_(tensor)
                 else:
                     best[name][chosen] = tensor[chosen]
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> Tensors:
         """All tensors that training changes, by name; those with an axis have the runs first."""
-        out = {f"now.{k}": v for k, v in (self.parameters | self.buffers).items()}
+        out = {f"now.{k}": v for k, v in (self.network.parameters | self.network.buffers).items()}
         out |= {f"best.{k}": v for k, v in (self.best_parameters | self.best_buffers).items()}
+        out |= {f"recipe.{k}": v for k, v in self.kept.items()}
         return out | {f"optimizer.{k}": v for k, v in self.optimizer.state().items()}
 
     @torch.no_grad()
-    def load(self, tensors: dict[str, Tensor]) -> None:
+    def load(self, tensors: Tensors) -> None:
         """Take over the state from a checkpoint of the whole population."""
         for name, tensor in self.state().items():
             saved = tensors[name]
             tensor.copy_(saved[self.runs] if saved.dim() else saved)
+
+
+def _blocks(objectives: Sequence[Objective]) -> list[tuple[slice, Objective]]:
+    """Neighbouring runs that share one objective."""
+    starts = [i for i, o in enumerate(objectives) if i == 0 or o is not objectives[i - 1]]
+    return [(slice(a, b), objectives[a]) for a, b in zip(starts, [*starts[1:], len(objectives)], strict=True)]

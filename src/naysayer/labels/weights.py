@@ -114,8 +114,8 @@ def spread(singles: Tensor, inverse: Tensor | None) -> Tensor:
 
 def count_labels(y_bar: Tensor, n_classes: int, known_transition: bool = False) -> Tensor:
     """Count labels of a batch: (..., K + 1), "not c" for each class c, then the ordinary ones."""
-    if not is_sets(y_bar):
-        complementary = one_hot(y_bar, n_classes).sum(dim=-2)
-        return torch.cat([complementary, torch.zeros_like(complementary[..., :1])], dim=-1)
+    if not is_sets(y_bar):  # no (B, K) array, however large K is
+        ones = torch.ones_like(y_bar, dtype=torch.get_default_dtype())
+        return ones.new_zeros(()).expand(*y_bar.shape[:-1], n_classes + 1).scatter_add(-1, y_bar, ones)
     singles, ordinary = split_kinds(y_bar, known_transition)
     return torch.cat([singles.sum(dim=-2), ordinary.sum(dim=(-2, -1)).unsqueeze(-1)], dim=-1)

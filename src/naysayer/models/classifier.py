@@ -23,8 +23,8 @@ from naysayer.common.checks import to_numpy
 from naysayer.common.files import read_tensors, write_tensors, write_text
 from naysayer.common.progress import progress_bar
 from naysayer.engine import networks
-from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, stacked_logits, step_schedule
-from naysayer.engine.stack import as_inputs
+from naysayer.engine.population import Population, Schedule, cosine_schedule, logits_of, pick_device, step_schedule
+from naysayer.engine.source import as_inputs
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.losses import Loss, get_loss
@@ -419,7 +419,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         for m in range(n_runs):
             one = {k: v[m : m + 1] for k, v in self.parameters_.items()}
             held = {k: v[m : m + 1] for k, v in self.buffers_.items()}
-            total += stacked_logits(self.module_, one, held, inputs).double().softmax(dim=-1)
+            total += logits_of(self.module_, one, held, inputs).double().softmax(dim=-1)
         return (total / n_runs).float().numpy()
 
     def __sklearn_tags__(self) -> Any:

@@ -15,10 +15,12 @@ from torch.utils._pytree import tree_leaves
 
 from helpers import assert_frequencies, assert_same_runs, is_rows, raises, random_transition
 from naysayer import Population, complement, networks, objectives, transition, unbiased_weights
+from naysayer.engine import passes
 from naysayer.engine import population as training
 from naysayer.engine.augment import crop_and_flip
 from naysayer.engine.population import cosine_schedule, step_schedule
-from naysayer.engine.stack import shuffle
+from naysayer.engine.recipe import Recipe
+from naysayer.engine.source import shuffle
 
 SEEDS, RATES, DECAYS = [3, 1, 4], [0.01, 0.003, 0.02], [0.0, 0.1, 0.01]
 TOLERANCE = 1e-4  # float32 sums in another order, over a few dozen steps
@@ -143,13 +145,70 @@ def test_any_module_trains_together_as_alone():
         assert_same_runs(together, alone(m, tanh_net).fit(X, y_bar, **how), TOLERANCE, runs=[m])
 
 
-def test_a_module_to_copy_starts_as_its_builder_does():
+@pytest.mark.parametrize("n_runs", [1, 3])
+def test_a_module_keeps_the_weights_it_comes_with(n_runs):
     given = tanh_net()
     before = {k: v.clone() for k, v in given.state_dict().items()}
     X, _, y_bar = blobs()
-    assert_same_runs(make(given).fit(X, y_bar, max_epochs=1), make(tanh_net).fit(X, y_bar, max_epochs=1))
-    for name, value in given.state_dict().items():
+    runs = make(given, seeds=SEEDS[:n_runs], lr=0.01, weight_decay=0.0)
+    for m in range(n_runs):
+        for name, value in runs.state(m).items():
+            assert torch.equal(value, before[name])
+    runs.fit(X, y_bar, max_epochs=1)
+    for m in range(n_runs):
+        assert not torch.equal(runs.state(m)["0.weight"], before["0.weight"])
+    for name, value in given.state_dict().items():  # what was given is left alone
         assert torch.equal(value, before[name])
+
+
+class Backbone(nn.Module):
+    """Trained features, with batch norm and dropout among them, and a head."""
+
+    def __init__(self, frozen):
+        super().__init__()
+        self.features = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8, affine=False), nn.ReLU(), nn.Dropout(0.5))
+        self.head = nn.Linear(8, 3)
+        with torch.random.fork_rng():
+            torch.manual_seed(5)
+            for _ in range(20):  # statistics that are not those of the data
+                self.features(3 + torch.randn(50, 4))
+        self.features.requires_grad_(not frozen)
+
+    def forward(self, x):
+        return self.head(self.features(x))
+
+
+@pytest.mark.parametrize("n_runs", [1, 2])
+def test_a_frozen_backbone_stays_as_it_predicts_its_batch_norm_too(n_runs):
+    given = Backbone(frozen=True)
+    before = {k: v.clone() for k, v in given.state_dict().items()}
+    X, _, y_bar = blobs()
+    runs = make(given, seeds=SEEDS[:n_runs], lr=0.05, weight_decay=0.0).fit(X, y_bar, max_epochs=3)
+    for m in range(n_runs):
+        for name, value in runs.state(m).items():
+            assert torch.equal(value, before[name]) == name.startswith("features"), name
+    given.eval()  # the head was trained on what the backbone gives when it predicts: no dropout, fixed statistics
+    features = given.features(torch.tensor(X)).detach()
+    head = nn.Linear(8, 3)
+    head.load_state_dict(given.head.state_dict())
+    plain = make(head, seeds=SEEDS[:n_runs], lr=0.05, weight_decay=0.0).fit(features, y_bar, max_epochs=3)
+    torch.testing.assert_close(runs.logits(X), plain.logits(features), rtol=1e-4, atol=1e-5)
+
+
+def test_a_backbone_that_is_fine_tuned_moves_from_where_it_was():
+    given = Backbone(frozen=False)
+    before = {k: v.clone() for k, v in given.state_dict().items()}
+    X, _, y_bar = blobs()
+    runs = make(given, seeds=[0], lr=1e-4, weight_decay=0.0).fit(X, y_bar, max_epochs=1)
+    for name, value in runs.state(0).items():
+        assert not torch.equal(value, before[name]), name
+        if "weight" in name or "bias" in name:
+            assert (value - before[name]).abs().max() < 0.01, name
+
+
+def test_a_network_without_anything_to_learn_is_refused():
+    with raises("`network` must have a parameter to learn; all of its are frozen, or it has none"):
+        make(nn.Linear(4, 3).requires_grad_(False))
 
 
 def test_a_start_is_what_the_seed_makes_of_the_network():
@@ -353,6 +412,19 @@ def test_inputs_of_any_type_and_shape():
         assert_same_runs(make().fit(given, y_bar, max_epochs=1), expected)
     for labels in (y_bar.tolist(), torch.tensor(y_bar), y_bar.astype("uint8")):
         assert_same_runs(make().fit(X, labels, max_epochs=1), expected)
+
+
+@pytest.mark.parametrize("kind", [int, np.uint8, float])
+def test_zeros_and_ones_are_a_ruled_out_matrix(kind):
+    X, y, _ = blobs()
+    ruled_out = complement(y, 3, random_state=0)[:, None] == np.arange(3)
+    as_numbers = make().fit(X, ruled_out.astype(kind), max_epochs=2)
+    assert_same_runs(as_numbers, make().fit(X, ruled_out, max_epochs=2))
+
+
+def test_numbers_that_may_mean_two_things_are_refused():
+    with raises("pass a ruled-out matrix as truth values: y_bar.astype(bool)"):
+        make().fit(np.zeros((3, 4), dtype="float32"), np.eye(3, dtype=int), max_epochs=1)
 
 
 def test_single_labels_equal_their_ruled_out_matrix():
@@ -810,6 +882,40 @@ def test_checkpoints_are_rare(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["runs"]  # and nothing half-written beside it
 
 
+class Tempered(objectives.GradientAscent):
+    """An objective with a setting of its own."""
+
+    def __init__(self, n_classes, temperature=1.0, **options):
+        super().__init__(n_classes, **options)
+        self.temperature = temperature
+
+    def risks(self, logits, y_bar, scales):
+        return super().risks(logits / self.temperature, y_bar, scales)
+
+
+class Noisy(Recipe):
+    """A recipe with a setting of its own."""
+
+    def __init__(self, amount):
+        super().__init__()
+        self.amount = amount
+
+
+def scaled(x, codes, by=0.5):
+    return x * by
+
+
+def powered(p):
+    return lambda logits: torch.softmax(-logits, dim=-1) ** p
+
+
+def filled(value):
+    module = nn.Linear(4, 3)
+    nn.init.constant_(module.weight, value)
+    nn.init.constant_(module.bias, value)
+    return module
+
+
 CHANGES = {
     "seeds": {"seeds": [3, 1, 5]},
     "lr": {"lr": [0.01, 0.003, 0.03]},
@@ -827,6 +933,20 @@ CHANGES = {
     "alpha": {"objective": objectives.GradientAscent(3, alpha=0.5)},
     "prior": {"objective": objectives.GradientAscent(3, prior=[0.2, 0.3, 0.5])},
     "transition": {"objective": objectives.GradientAscent(3, transition=transition.uniform(3))},
+    "a subclass": {"objective": Tempered(3)},
+    "precision": {"precision": "bfloat16"},
+    "augmentation": {"augment": scaled},
+    "recipe": {"recipe": Noisy(0.1)},
+    "a given network": {"network": nn.Linear(4, 3)},
+}
+# What the settings were, and to what they are changed: all that a checkpoint once did not see.
+SUBTLE = {
+    "a setting of one's own": ({"objective": Tempered(3)}, {"objective": Tempered(3, temperature=2.0)}),
+    "a loss of one's own": tuple({"objective": objectives.Unbiased(3, powered(p))} for p in (2, 3)),
+    "an augmentation's argument": tuple({"augment": functools.partial(scaled, by=by)} for by in (0.5, 0.25)),
+    "an augmentation's closure": tuple({"augment": lambda x, codes, by=by: x * by} for by in (0.5, 0.25)),
+    "a recipe's attribute": ({"recipe": Noisy(0.1)}, {"recipe": Noisy(0.2)}),
+    "trained weights": ({"network": filled(0.1)}, {"network": filled(0.2)}),
 }
 
 
@@ -838,6 +958,17 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change):
     with raises(f"the checkpoint {path} is of other data or settings; move it away, or give another file"):
         make(**CHANGES[change]).fit(X, y_bar, max_epochs=2, checkpoint=path)
     make().fit(X, y_bar, max_epochs=2, checkpoint=path)  # it is still whole
+
+
+@pytest.mark.parametrize("change", SUBTLE)
+def test_a_checkpoint_sees_what_settings_are_made_of(tmp_path, change):
+    X, _, y_bar = blobs()
+    path = tmp_path / "runs"
+    before, after = SUBTLE[change]
+    make(**before).fit(X, y_bar, max_epochs=1, checkpoint=path)
+    with raises("is of other data or settings"):
+        make(**after).fit(X, y_bar, max_epochs=2, checkpoint=path)
+    make(**before).fit(X, y_bar, max_epochs=2, checkpoint=path)
 
 
 @pytest.mark.parametrize("change", ["inputs", "labels", "rows", "validation rows", "select", "groups", "test"])
@@ -922,10 +1053,13 @@ def test_a_missing_accelerator_is_named(monkeypatch):
         ({"max_epochs": 0}, "`max_epochs` must be a whole number of at least 1; got 0"),
         ({"max_epochs": 1.5}, "`max_epochs` must be a whole number of at least 1; got 1.5"),
         ({"rows": []}, "`rows` must hold at least one row"),
-        ({"groups": [0, 1]}, "`groups` must name one group a run; got shape (2,) for 3 runs"),
-        ({"y_bar": np.zeros((2, 240), dtype=int)}, "`y_bar` with a row a run must have 3 rows; got shape (2, 240)"),
-        ({"y_bar": np.zeros(239, dtype=int)}, "`X` and `y_bar` must have as many rows; got 240 and 239"),
-        ({"y_bar": np.zeros((3, 239), dtype=int)}, "`X` and `y_bar` must have as many rows; got 240 and 239"),
+        ({"groups": [0, 1]}, "`groups` must name one group per run; got shape (2,) for 3 runs"),
+        ({"y_bar": np.zeros((2, 240), dtype=int)}, "`y_bar` with one row per run must have 3 rows; got shape (2, 240)"),
+        ({"y_bar": np.zeros(239, dtype=int)}, "`X` and `y_bar` must have the same number of rows; got 240 and 239"),
+        (
+            {"y_bar": np.zeros((3, 239), dtype=int)},
+            "`X` and `y_bar` must have the same number of rows; got 240 and 239",
+        ),
         ({"y_bar": np.full(240, 3)}, "`y_bar` must hold classes 0 to 2; got 3 at row 0; pass n_classes=4?"),
         ({"y_bar": np.full((3, 240), -1)}, "`y_bar` must hold classes 0 to 2; got -1 at row 0"),
         ({"y_bar": np.ones((240, 3), dtype=bool)}, "each row of `y_bar` must leave a class possible"),
@@ -984,10 +1118,15 @@ def test_chunks_in_threads_of_their_own_give_the_same_bits(n_threads, monkeypatc
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
 @pytest.mark.parametrize("kind", ["float32", "uint8"])
-def test_one_run_cut_into_a_part_a_thread_is_the_run_uncut(optimizer, kind, monkeypatch, tmp_path):
+def test_one_run_cut_into_one_part_per_thread_is_the_run_uncut(optimizer, kind, monkeypatch, tmp_path):
     monkeypatch.setattr(training, "_SMALL_STEP", 0)
-    cut, whole = [], networks.MLP.in_parts
-    monkeypatch.setattr(networks.MLP, "in_parts", lambda self, x: (cut.append(len(x)), whole(self, x))[1])
+    cut, whole = [], passes._in_parts
+
+    def counted(parts, *parameters):
+        run = whole(parts, *parameters)
+        return lambda x: (cut.append(len(x)), run(x))[1]
+
+    monkeypatch.setattr(passes, "_in_parts", counted)
     rng = np.random.default_rng(0)
     X, y_bar = rng.integers(0, 256, (120, 6)).astype(kind), rng.integers(0, 4, 120)
     X = X if kind == "uint8" else X / np.float32(255)

@@ -1,0 +1,66 @@
+"""Checkpoints of a population: what they hold, and by what they are known again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from naysayer.common.files import read_tensors, write_tensors
+from naysayer.engine.recipe import Tensors
+from naysayer.engine.stack import Stack
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Progress:
+    """How far M runs have come: their history, the best epochs, and which have stopped."""
+
+    n_runs: int
+    epoch: int = 0  # epochs done
+    history: dict[str, list[Array]] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.stopped = np.zeros(self.n_runs, dtype=bool)
+        self.best_epoch = np.full(self.n_runs, -1)
+        self.best_score = np.full(self.n_runs, -np.inf)
+
+
+def save(path: Path, stamp: str, factors: list[float], progress: Progress, stacks: list[Stack]) -> None:
+    """Write a checkpoint whole; `factors` are those of the learning rate in the epochs done."""
+    tensors = join([stack.state() for stack in stacks])
+    tensors |= {f"history.{k}": torch.from_numpy(np.stack(v)) for k, v in progress.history.items()}
+    tensors |= {k: torch.from_numpy(getattr(progress, k)) for k in ("best_epoch", "best_score", "stopped")}
+    about = {"stamp": stamp, "epoch": progress.epoch, "factors": factors}
+    write_tensors(path, tensors, about | {"failed": {str(k): v for k, v in progress.failed.items()}})
+
+
+def resume(path: Path, stamp: str, schedule: Any, progress: Progress, stacks: list[Stack]) -> None:
+    """Take over a checkpoint, if it is of the same data and settings."""
+    tensors, about = read_tensors(path)
+    if about.get("stamp") != stamp or about["factors"] != [schedule(epoch) for epoch in range(about.get("epoch", 0))]:
+        raise ValueError(f"the checkpoint {path} is of other data or settings; move it away, or give another file")
+    for stack in stacks:
+        stack.load(tensors)
+    for name in ("best_epoch", "best_score", "stopped"):
+        setattr(progress, name, tensors[name].numpy())
+    progress.failed = {int(k): v for k, v in about["failed"].items()}
+    progress.history = {
+        k.removeprefix("history."): list(v.numpy()) for k, v in tensors.items() if k.startswith("history.")
+    }
+    progress.epoch = about["epoch"]
+
+
+def join(states: list[Tensors]) -> Tensors:
+    """Put chunks of runs together again; what has no run axis, the step's number, is the furthest's."""
+    return {
+        name: torch.cat([s[name].detach() for s in states])
+        if t.dim()
+        else torch.stack([s[name] for s in states]).amax()
+        for name, t in states[0].items()
+    }

@@ -1,0 +1,130 @@
+"""How a step uses network, views and objective.
+
+A step is written once, in :mod:`naysayer.engine.stack`: views → logits → risks → reduce → correct → gradients. A recipe
+says what the views are, which risks come of their logits, and what is kept from step to step, such as an averaged
+teacher. A new one is a subclass of :class:`Recipe` in a file of its own and a line in :data:`RECIPES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from naysayer.engine.augment import codes
+from naysayer.engine.fused import fused
+from naysayer.engine.source import Batch, Reduce, Source, to_float
+from naysayer.objectives import Objective
+
+Augment = Callable[[Tensor, Tensor], Tensor]
+Tensors = dict[str, Tensor]
+
+
+class Runs(NamedTuple):
+    """What a recipe sees of the runs that train: C of them, stacked along the first axis."""
+
+    seeds: Tensor  # (C,)
+    epoch: Tensor  # (), on the device, so that a captured step reads the current one
+    parameters: Tensors  # (C, ...) each; those that the step trains
+    buffers: Tensors  # (C, ...) each
+    logits: Callable[[Tensors, Tensors, Tensor], Tensor]  # of other parameters and buffers: (C, B, ...) → (C, B, K)
+
+
+class Recipe:
+    """One view of each example, and the objective's own risks; the parent of all other recipes.
+
+    Parameters
+    ----------
+    augment : a function (B, ...), (B,) codes → (B, ...) that alters training examples, bytes as they were given;
+        :func:`naysayer.engine.augment.crop_and_flip`.
+    """
+
+    captured = True  # whether a step of it may be captured in a CUDA graph: it never waits for the device
+
+    def __init__(self, augment: Augment | None = None) -> None:
+        self.augment = augment
+
+    def begin(self, runs: Runs) -> Tensors:
+        """Make the tensors that are kept from step to step, (C, ...) each; checkpoints save them."""
+        return {}
+
+    def views(self, source: Source, batch: Batch, runs: Runs) -> Sequence[Tensor]:
+        """Give the V views of a batch that the network sees, (C, B, ...) floats each."""
+        if self.augment is None:
+            return [to_float(source.inputs(batch))]
+        return [self.altered(source.raw_inputs(batch), codes(runs.seeds, runs.epoch, batch.rows))]
+
+    def altered(self, inputs: Tensor, codes: Tensor) -> Tensor:
+        """Augment inputs (C, B, ...) by codes (C, B)."""
+        assert self.augment is not None
+        altered = self.augment(inputs.flatten(0, 1), codes.flatten())
+        if altered.shape[:1] != codes.flatten().shape:
+            raise ValueError(
+                f"`augment` must keep the number of examples; got {tuple(altered.shape)} for {codes.numel()} of them"
+            )
+        return to_float(altered).unflatten(0, codes.shape)
+
+    def targets(self, views: Sequence[Tensor], batch: Batch, runs: Runs, kept: Tensors) -> Tensor | None:
+        """Give what the views' logits are to be drawn to, (C, ...), without gradient; None where that is nothing."""
+        return None
+
+    def risks(
+        self, objective: Objective, logits: Tensor, labels: Tensor, scales: Tensor, targets: Tensor | None
+    ) -> Tensor:
+        """Give the risks of some runs that share an objective, sums over the batch: (V, C, B, K) → (C, R)."""
+        return objective.risks(logits[0], labels, scales)
+
+    def correct(self, objective: Objective, risks: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the coefficients of the risks' gradients, (C, R), and the scale of the step, (C,)."""
+        return objective.correct(risks)
+
+    def after(self, runs: Runs, kept: Tensors) -> None:
+        """Update in place what is kept, after the optimiser's step."""
+
+    def judged(self, runs: Runs, kept: Tensors) -> tuple[Tensors, Tensors]:
+        """Give the parameters and buffers that are scored and kept as the best: those that train, by default."""
+        return runs.parameters, runs.buffers
+
+
+RECIPES: dict[str, type[Recipe]] = {"plain": Recipe}
+
+
+def differentiate(
+    recipe: Recipe,
+    objective: Objective,
+    logits: Tensor,
+    labels: Tensor,
+    scales: Tensor,
+    targets: Tensor | None = None,
+    reduce: Reduce | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Give the value of a step, its scale, and the gradient in the logits: (V, C, B, K) → (C,), (C,), (V, C, B, K).
+
+    The corrections look at the risks of the whole batch, so those are summed over the processes before.
+    """
+    if type(recipe) is Recipe and reduce is None:
+        written_down = fused(objective, logits[0], labels, scales)
+        if written_down is not None:
+            value, scale, gradient = written_down
+            return value, scale, gradient.unsqueeze(0)
+    with torch.enable_grad():
+        logits = logits.detach().requires_grad_()
+        risks = recipe.risks(objective, logits, labels, scales, targets)
+    whole = risks.detach() if reduce is None else reduce(risks.detach())
+    coefficients, scale = recipe.correct(objective, whole)
+    (gradient,) = torch.autograd.grad(risks, logits, coefficients, materialize_grads=True)
+    return (coefficients * whole).sum(dim=-1), scale, gradient
+
+
+def as_recipe(recipe: str | Recipe, augment: Augment | None) -> Recipe:
+    """Find a recipe by name; one that is given comes with its own augmentation."""
+    if isinstance(recipe, Recipe):
+        if augment is not None:
+            raise ValueError("`augment` must go to the recipe itself where `recipe` is one, not beside it")
+        return recipe
+    if recipe not in RECIPES:
+        raise ValueError(f"`recipe` must be a Recipe or one of {', '.join(RECIPES)}; got {recipe!r}")
+    options: dict[str, Any] = {} if augment is None else {"augment": augment}
+    return RECIPES[recipe](**options)

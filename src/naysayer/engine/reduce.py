@@ -1,0 +1,32 @@
+"""A batch spread over several processes: sums over all of them.
+
+Counts, risks and gradients are sums over examples, and the corrections look only at the summed risks, so training on G
+processes with batches of B/G is training on one with batches of B.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed
+from torch import Tensor
+
+
+class SumOver:
+    """The sum of a tensor over the processes of a group.
+
+    Parameters
+    ----------
+    group : a process group of ``torch.distributed``; None is the default one, which must have been begun.
+    """
+
+    def __init__(self, group: Any = None) -> None:
+        if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+            raise ValueError("a process group must be begun first: torch.distributed.init_process_group('gloo')")
+        self.group = group
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """Give the sum; the tensor itself is left alone."""
+        whole = tensor.detach().clone()
+        torch.distributed.all_reduce(whole, group=self.group)
+        return whole

@@ -1,0 +1,168 @@
+"""What all objectives share: K, the transition matrix, the shares of the labels, and the way from risks to a step."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from naysayer import risk
+from naysayer.labels.checks import check_labels, check_n_classes
+from naysayer.labels.weights import count_labels, inverse_tensor, is_sets, label_weights
+from naysayer.losses import Loss, cross_entropy, get_loss, name_of
+
+
+class Objective(nn.Module):
+    r"""What a batch says about logits, in two parts: risks, which are sums over the examples, and their correction.
+
+    :meth:`risks` gives R numbers, (..., R): one, the weighted mean of :meth:`example_losses`, unless a
+    subclass splits it, as the class risks do. :meth:`correct` turns them into coefficients c and the step's scale; the
+    direction of the update is :math:`\sum_j c_j \nabla r_j`. A batch that is spread over several processes is
+    therefore exact once the counts of its labels and its risks are summed.
+
+    Every argument of a constructor is kept as an attribute of its name, or :meth:`settings` is overridden.
+
+    Parameters
+    ----------
+    n_classes : K
+    loss : any loss of :mod:`naysayer.losses`, by name or as a callable (..., K) → (..., K).
+    transition : (K, K) matrix Q of the complementary labels; uniform if None.
+    prior : (K,) π̄, the share of each complementary label in the training set. If None, it is counted from the
+        labels seen so far in training mode; under vmap, where batches belong to different runs, from the batch.
+    alpha : weight of the complementary against the ordinary labels, α R̄ + (1 - α) R, where both
+        occur; None weighs every example alike.
+    """
+
+    prior: Tensor | None
+    inverse: Tensor | None
+    seen: Tensor
+
+    def __init__(
+        self,
+        n_classes: int,
+        loss: str | Loss = cross_entropy,
+        transition: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+        *,
+        alpha: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_classes = check_n_classes(n_classes)
+        self.loss = get_loss(loss)
+        if alpha is not None and not 0 <= alpha <= 1:
+            raise ValueError(f"`alpha` must be from 0 to 1; got {alpha}")
+        self.alpha = alpha
+        self.transition = None if transition is None else np.array(transition, dtype=np.float64)
+        self.register_buffer("inverse", inverse_tensor(transition, self.n_classes))
+        self.register_buffer("prior", None if prior is None else _check_prior(prior, self.n_classes))
+        self.register_buffer("seen", torch.zeros(self.n_classes + 1, dtype=torch.float64), persistent=False)
+
+    def settings(self) -> dict[str, Any]:
+        """Give the constructor's arguments: ``type(self)(**self.settings())`` is the same objective again."""
+        return {name: _plain(getattr(self, name)) for name in parameters_of(type(self))}
+
+    # ---- in anyone's loop ---------------------------------------------------------------------------------------
+
+    def forward(self, logits: Tensor, y_bar: Tensor) -> Tensor:
+        """Give the scalar whose gradient is the update's direction: (B, K), (B,) or (B, K) → ()."""
+        y_bar = self._check(logits, y_bar)
+        counts = self.count(y_bar)
+        risks = self.risks(logits, y_bar, self.scales(counts, *self._shares(counts, y_bar, count=self.training)))
+        coefficients, scale = self.correct(risks.detach())
+        return (coefficients * risks).sum(dim=-1) * scale
+
+    def class_risks(self, logits: Tensor, y_bar: Tensor) -> Tensor:
+        r"""Split the unbiased risk by ordinary class, :math:`r_k = \sum_i w_i W_{ik}\, \ell(k, g(x_i))`: (K,)."""
+        y_bar = self._check(logits, y_bar)
+        counts = self.count(y_bar)
+        scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
+        return risk.class_risks(self.loss(logits), risk.batch_weights(y_bar, scales, self.inverse))
+
+    # ---- what a step is made of; nothing is checked, and leading axes are free ----------------------------------
+
+    def count(self, y_bar: Tensor) -> Tensor:
+        """Count the labels of a batch: (..., B) or (..., B, K) → (..., K + 1)."""
+        return count_labels(y_bar, self.n_classes, self.inverse is not None)
+
+    def scales(self, counts: Tensor, prior: Tensor, alpha: Tensor | float) -> Tensor:
+        """Give what a label of each kind weighs in a batch of these counts, (..., K + 1); see :mod:`naysayer.risk`."""
+        return risk.scales_by_kind(counts, None if self.alpha is None else alpha)
+
+    def risks(self, logits: Tensor, y_bar: Tensor, scales: Tensor) -> Tensor:
+        """Give the risks that the correction looks at, sums over the batch: (..., B, K) → (..., R)."""
+        weights = risk.example_weights(y_bar, scales, self.inverse is not None)
+        return (weights * self.example_losses(logits, y_bar)).sum(dim=-1, keepdim=True)
+
+    def correct(self, risks: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the coefficients c of the risks' gradients, (..., R), and the scale of the step, (...,)."""
+        return torch.ones_like(risks), torch.ones_like(risks[..., 0])
+
+    def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
+        """Give what each example alone contributes to the objective before any correction: (..., B)."""
+        return (label_weights(y_bar, self.n_classes, self.inverse) * self.loss(logits)).sum(dim=-1)
+
+    # ---- inside -------------------------------------------------------------------------------------------------
+
+    def _shares(self, counts: Tensor, y_bar: Tensor, *, count: bool) -> tuple[Tensor, Tensor | float]:
+        """π̄ and α: as given, or from the labels counted so far, or, when none were, from this batch."""
+        if count and not torch._C._functorch.is_functorch_wrapped_tensor(y_bar):
+            self.seen += counts
+        prior, alpha = risk.shares(torch.where(self.seen.sum() > 0, self.seen, counts).to(counts.dtype))
+        given = self.alpha if is_sets(y_bar) else None  # α is for labels of both kinds
+        return prior if self.prior is None else self.prior, alpha if given is None else given
+
+    def _check(self, logits: Tensor, y_bar: Any) -> Tensor:
+        """Check shapes, and values where that does not make the host wait."""
+        if not isinstance(y_bar, Tensor):
+            y_bar = torch.as_tensor(y_bar, device=logits.device)
+        if logits.dim() < 2 or logits.shape[-1] != self.n_classes:
+            raise ValueError(
+                f"`logits` must have n_classes = {self.n_classes} columns; got shape {tuple(logits.shape)}"
+            )
+        if y_bar.shape not in (logits.shape[:-1], logits.shape):
+            raise ValueError(
+                f"`y_bar` must be ({logits.shape[-2]},) classes or a {tuple(logits.shape)} ruled-out matrix, one row "
+                f"for each of `logits`; got shape {tuple(y_bar.shape)}"
+            )
+        plain = not torch._C._functorch.is_functorch_wrapped_tensor(y_bar) and not torch.compiler.is_compiling()
+        if plain and y_bar.device.type == "cpu":
+            checked, _ = check_labels(y_bar, self.n_classes)
+            return torch.from_numpy(checked)
+        return y_bar if y_bar.dim() < logits.dim() else y_bar.bool()
+
+
+def parameters_of(kind: type[Objective]) -> list[str]:
+    """Name the arguments of an objective's constructor; those that ``**options`` hands on are its parent's."""
+    named: list[str] = []
+    for parent in kind.__mro__:
+        constructor = vars(parent).get("__init__")
+        if constructor is None:
+            continue
+        taken = list(inspect.signature(constructor).parameters.values())[1:]  # but self
+        named += [p.name for p in taken if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in named]
+        if not any(p.kind == p.VAR_KEYWORD for p in taken):
+            break
+    return named
+
+
+def _plain(value: Any) -> Any:
+    """A setting in numbers, lists and names where it can be."""
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    return (name_of(value) or value) if callable(value) else value
+
+
+def _check_prior(prior: Any, n_classes: int) -> Tensor:
+    """Check π̄: K shares that sum to 1."""
+    values = torch.as_tensor(prior, dtype=torch.get_default_dtype())
+    if values.shape != (n_classes,) or not torch.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"`prior` must be {n_classes} shares, none negative; got shape {tuple(values.shape)}")
+    if abs(float(values.sum()) - 1) > 1e-4:
+        raise ValueError(f"`prior` must sum to 1; got {float(values.sum()):.6g}")
+    return values

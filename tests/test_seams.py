@@ -1,0 +1,388 @@
+"""The engine's seams, each by its smallest example: an objective, a recipe, a source, several processes, a backbone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+import torch.multiprocessing
+from torch import nn
+
+from helpers import as_sets, assert_same_runs, is_rows, raises, random_transition
+from naysayer import ComplementaryClassifier, Population, complement, networks, objectives
+from naysayer.engine import fused, kernels, recipe
+from naysayer.engine.recipe import Recipe, differentiate
+from naysayer.engine.reduce import SumOver
+from naysayer.engine.source import Batch, Source, resident
+
+K = 4
+METHODS = list(objectives.OBJECTIVES)
+
+
+def blobs(n=192, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % K
+    return (rng.normal(size=(n, 6)) + 3 * np.eye(K, 6)[y]).astype("float32"), y, complement(y, K, random_state=seed)
+
+
+def mixed_labels(y):
+    """Sets, single labels, ordinary ones, and rows that say nothing."""
+    labels = complement(y, K, n_labels=2, random_state=1)
+    labels[::3] = as_sets(complement(y, K, random_state=2)[::3], K)
+    labels[1::4] = is_rows(y[1::4], K)
+    labels[::11] = False
+    return labels
+
+
+def mlp():
+    return networks.mlp(6, K, hidden=(8,))
+
+
+# ---- an objective -----------------------------------------------------------------------------------------------
+
+
+class Cautious(objectives.Unbiased):
+    """Corrects as no method of ours does: risks below zero pull half as hard."""
+
+    def correct(self, risks):
+        return torch.where(risks > 0, 1.0, 0.5), torch.ones_like(risks[..., 0])
+
+
+class Squared(objectives.Forward):
+    """A mean of losses of its own."""
+
+    def example_losses(self, logits, y_bar):
+        return super().example_losses(logits, y_bar).square()
+
+
+@pytest.mark.parametrize("kind", [Cautious, Squared])
+def test_a_method_in_the_table_is_trained_by_name(monkeypatch, kind):
+    monkeypatch.setitem(objectives.OBJECTIVES, "mine", kind)
+    X, y, y_bar = blobs()
+    model = ComplementaryClassifier("mine", lr=0.01, max_epochs=15, n_seeds=2, random_state=0).fit(X, y_bar)
+    assert model.method_ == "mine"
+    assert (model.predict(X) == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("kind", [Cautious, Squared])
+@pytest.mark.parametrize("encode", [np.asarray, lambda y: as_sets(y, K)], ids=["single", "rows"])
+def test_a_subclass_never_gets_its_parents_kernel(monkeypatch, kind, encode):
+    """On any device: what is fused is found by the exact type, and the subclass's own formula is what trains."""
+    used = []
+    table = {type_: lambda *_, type_=type_: used.append(type_) for type_ in fused.FUSED}
+    monkeypatch.setattr(fused, "FUSED", table)
+    X, _, y_bar = blobs()
+    for network in (mlp, lambda: networks.linear(6, K)):
+        Population(network, kind(K), seeds=[0, 1]).fit(X, encode(y_bar), max_epochs=1)
+    assert used == []
+    parent = kind.__base__
+    Population(mlp, parent(K), seeds=[0, 1]).fit(X, encode(y_bar), max_epochs=1)
+    assert set(used) == {parent}  # the table is asked, where the type is the one it was written for
+
+
+@pytest.mark.parametrize("kind", [Cautious, Squared])
+def test_a_subclass_trains_as_a_plain_loop_over_it_does(kind):
+    X, _, y_bar = blobs()
+    runs = Population(mlp, kind(K), seeds=[3], lr=0.1, optimizer="sgd", momentum=0.0, batch_size=len(X))
+    network = runs.network(0)
+    runs.fit(X, y_bar, max_epochs=5)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    objective = kind(K)
+    for _ in range(5):
+        optimizer.zero_grad()
+        objective(network(torch.tensor(X)), torch.tensor(y_bar)).backward()
+        optimizer.step()
+    torch.testing.assert_close(runs.logits(X, run=0), network(torch.tensor(X)).detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("q", [None, random_transition(K)])
+@pytest.mark.parametrize("encode", [np.asarray, lambda y: as_sets(y, K)], ids=["single", "rows"])
+def test_what_is_written_down_is_what_is_traced(monkeypatch, name, q, encode):
+    objective, plain = objectives.make(name, K, transition=q), Recipe()
+    y = torch.as_tensor(encode(np.random.default_rng(0).integers(0, K, (3, 20))))
+    scales = objective.scales(objective.count(y), torch.full((K,), 1 / K), 0.7)
+    signs = set()
+    for seed in range(4):  # among them some that ascend and some that do not
+        logits = (0.01 + 2 * (seed % 2)) * torch.randn(1, 3, 20, K, generator=torch.Generator().manual_seed(seed))
+        mine = differentiate(plain, objective, logits, y, scales)
+        with monkeypatch.context() as patch:
+            patch.setattr(recipe, "fused", lambda *_: None)
+            traced = differentiate(plain, objective, logits, y, scales)
+        for a, b in zip(mine, traced, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+        signs |= set((objective.risks(logits[0], y, scales) < 0).any(dim=-1).tolist())
+    assert signs == {True, False} or name in ("forward", "pairwise")
+
+
+def test_names_of_corrections_are_those_of_the_types():
+    assert set(kernels.CORRECTIONS) == {"Unbiased", "NonNegative", "GradientAscent"}
+
+
+# ---- a recipe ---------------------------------------------------------------------------------------------------
+
+
+class Agreement(Recipe):
+    """Two noisy views, drawn to what an averaged teacher makes of the plain one: views, targets and state."""
+
+    def __init__(self, weight=0.5, keep=0.9):
+        super().__init__()
+        self.weight, self.keep = weight, keep
+
+    def begin(self, runs):
+        return {f"teacher.{k}": p.detach().clone() for k, p in runs.parameters.items()}
+
+    def views(self, source, batch, runs):
+        (x,) = super().views(source, batch, runs)
+        sign = torch.where(batch.rows % 2 == 0, 0.1, -0.1).unsqueeze(-1) * (1 + runs.epoch % 2)
+        return x + sign, x - sign
+
+    def targets(self, views, batch, runs, kept):
+        teacher = {k.removeprefix("teacher."): p for k, p in kept.items()}
+        return runs.logits(teacher, runs.buffers, (views[0] + views[1]) / 2).softmax(dim=-1)
+
+    def risks(self, objective, logits, labels, scales, targets):
+        own = sum(objective.risks(view, labels, scales) for view in logits) / len(logits)
+        agree = -(targets * logits.log_softmax(dim=-1)).sum(dim=-1).mean(dim=(0, 2))
+        return torch.cat([own, self.weight * agree.unsqueeze(-1)], dim=-1)
+
+    def correct(self, objective, risks):
+        coefficients, scale = objective.correct(risks[..., :-1])
+        return torch.cat([coefficients, torch.ones_like(risks[..., -1:])], dim=-1), scale
+
+    def after(self, runs, kept):
+        with torch.no_grad():
+            for name, teacher in kept.items():
+                teacher.lerp_(runs.parameters[name.removeprefix("teacher.")], 1 - self.keep)
+
+    def judged(self, runs, kept):
+        return {k.removeprefix("teacher."): p for k, p in kept.items()}, runs.buffers
+
+
+def agreement_by_hand(network, x, y_bar, objective, epochs, lr, weight=0.5, keep=0.9):
+    """The same, as a plain loop; the whole data is the batch."""
+    teacher = {k: p.detach().clone() for k, p in network.named_parameters()}
+    optimizer = torch.optim.SGD(network.parameters(), lr=lr)
+    for epoch in range(epochs):
+        sign = torch.where(torch.arange(len(x)) % 2 == 0, 0.1, -0.1).unsqueeze(-1) * (1 + epoch % 2)
+        with torch.no_grad():
+            target = torch.func.functional_call(network, teacher, (x,)).softmax(dim=-1)
+        logits = [network(x + sign), network(x - sign)]
+        agree = sum(-(target * g.log_softmax(dim=-1)).sum(dim=-1).mean() for g in logits) / 2
+        optimizer.zero_grad()
+        (sum(objective(g, y_bar) for g in logits) / 2 + weight * agree).backward()
+        optimizer.step()
+        with torch.no_grad():
+            for name, p in network.named_parameters():
+                teacher[name].lerp_(p, 1 - keep)
+    return torch.func.functional_call(network, teacher, (x,)).detach()
+
+
+@pytest.mark.parametrize("network", [mlp, lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, K))])
+def test_a_recipe_is_what_a_plain_loop_makes_of_it(network):
+    X, _, y_bar = blobs()
+    x, y = torch.tensor(X), torch.tensor(y_bar)
+    options = {"lr": 0.2, "optimizer": "sgd", "momentum": 0.0, "batch_size": len(X), "recipe": Agreement()}
+    runs = Population(network, objectives.Forward(K), seeds=[3, 4], **options)
+    alone = [runs.network(m) for m in range(2)]
+    runs.fit(X, y_bar, max_epochs=6)
+    for m in range(2):
+        by_hand = agreement_by_hand(alone[m], x, y, objectives.Forward(K), epochs=6, lr=0.2)
+        torch.testing.assert_close(runs.logits(X, run=m), by_hand, rtol=1e-3, atol=1e-4)
+
+
+def test_a_recipe_resumes_with_its_state(tmp_path):
+    X, y, y_bar = blobs()
+
+    def make():
+        return Population(mlp, objectives.GradientAscent(K), seeds=[0, 1], lr=0.01, batch_size=50, recipe=Agreement())
+
+    how = {"validation_rows": np.arange(40), "test": (X, y)}
+    whole = make().fit(X, y_bar, max_epochs=6, **how)
+    make().fit(X, y_bar, max_epochs=2, checkpoint=tmp_path / "c", **how)
+    assert_same_runs(make().fit(X, y_bar, max_epochs=6, checkpoint=tmp_path / "c", **how), whole)
+
+
+def test_a_recipe_is_found_by_name_and_others_are_refused(monkeypatch):
+    monkeypatch.setitem(recipe.RECIPES, "agreement", Agreement)
+    assert type(Population(mlp, objectives.Forward(K), recipe="agreement").recipe) is Agreement
+    with raises("`recipe` must be a Recipe or one of plain, agreement; got 'disagreement'"):
+        Population(mlp, objectives.Forward(K), recipe="disagreement")
+    with raises("`augment` must go to the recipe itself where `recipe` is one, not beside it"):
+        Population(mlp, objectives.Forward(K), recipe=Agreement(), augment=lambda x, codes: x)
+    X, _, y_bar = blobs()
+    with raises("`augment` must keep the number of examples; got (96, 6) for 192 of them"):
+        Population(mlp, objectives.Forward(K), augment=lambda x, codes: x[::2]).fit(X, y_bar, max_epochs=1)
+
+
+# ---- a source -----------------------------------------------------------------------------------------------------
+
+
+class Stream(Source):
+    """Batches made one at a time, in the order that a resident source would deal them; no array of all examples."""
+
+    def __init__(self, X, y_bar, batch_size):
+        self.n_classes, self.asked = K, 0
+        self._inner = resident(X, y_bar, K, 2, None, None, None)
+        self._inner.prepare([0, 1], batch_size, torch.device("cpu"))
+
+    def batches(self, epoch, runs):
+        for batch in self._inner.batches(epoch, runs):
+            for rows, labels in zip(batch.rows, batch.labels):
+                self.asked += 1
+                inputs = self._inner.inputs(Batch(rows, labels))
+                yield Batch(rows[None], labels[None], inputs[None])
+
+    def digest(self):
+        return self._inner.digest()
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("labels", ["single", "mixed"])
+def test_a_generator_trains_as_arrays_do(name, labels, tmp_path):
+    X, y, y_bar = blobs()
+    y_bar = mixed_labels(y) if labels == "mixed" else y_bar
+    options = {"seeds": [0, 1], "lr": [0.01, 0.03], "batch_size": 50}
+    whole = Population(mlp, objectives.make(name, K), **options).fit(X, y_bar, max_epochs=4)
+    source = Stream(X, y_bar, 50)
+    streamed = Population(mlp, objectives.make(name, K), **options).fit(source, max_epochs=4)
+    assert_same_runs(streamed, whole, 1e-6)
+    assert source.asked >= 4 * 4
+    Population(mlp, objectives.make(name, K), **options).fit(source, max_epochs=2, checkpoint=tmp_path / "c")
+    resumed = Population(mlp, objectives.make(name, K), **options).fit(source, max_epochs=4, checkpoint=tmp_path / "c")
+    assert_same_runs(resumed, whole, 1e-6)
+
+
+def test_a_source_must_deal_and_be_known_again(tmp_path):
+    X, _, y_bar = blobs()
+
+    class Silent(Source):
+        n_classes = K
+
+    class Nameless(Stream):
+        digest = Source.digest
+
+    population = Population(mlp, objectives.Forward(K), seeds=[0, 1])
+    with raises("Silent must have a method batches(epoch, runs)", NotImplementedError):
+        population.fit(Silent(), max_epochs=1)
+    with raises("to resume from a checkpoint, Nameless must have a digest() of its data"):
+        population.fit(Nameless(X, y_bar, 50), max_epochs=1, checkpoint=tmp_path / "c")
+    with raises("`y_bar`, `rows`, `validation_rows` and `test` must be None where `X` is a source of them"):
+        population.fit(Stream(X, y_bar, 50), y_bar, max_epochs=1)
+    other = Stream(X, y_bar, 50)
+    other.n_classes = 7
+    with raises("`X` must deal labels of 4 classes; got 7"):
+        population.fit(other, max_epochs=1)
+
+
+# ---- several processes -------------------------------------------------------------------------------------------
+
+SPREAD = list(itertools.product(METHODS, ("single", "mixed"), (False, True)))
+
+
+class Part(Source):
+    """One process's part of every batch of a resident source; the parts are uneven."""
+
+    def __init__(self, X, y_bar, rank, world):
+        self.n_classes, self.rank, self.world = K, rank, world
+        self._inner = resident(X, y_bar, K, 2, None, np.arange(60), None)
+        self._inner.prepare([0, 1], 48, torch.device("cpu"))
+
+    def batches(self, epoch, runs):
+        for batch in self._inner.batches(epoch, runs):
+            ends = np.linspace(0, 1, self.world + 1) ** 1.5 * batch.rows.shape[2]
+            mine = slice(int(ends[self.rank]), int(ends[self.rank + 1]))
+            rows, labels = batch.rows[:, :, mine].contiguous(), batch.labels[:, :, mine].contiguous()
+            yield Batch(rows, labels, torch.stack([self._inner.inputs(Batch(r, r)) for r in rows]))
+
+    def held_out(self, runs, size):
+        for x, labels in self._inner.held_out(runs, size):
+            yield x[:, self.rank :: self.world], labels[:, self.rank :: self.world]
+
+
+def spread_out(rank, world, folder, reduced):
+    """What each process does: train every method on its part."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
+    torch.set_num_threads(1)
+    found = {}
+    for name, labels, known in SPREAD:
+        reduce = SumOver() if reduced else alone_but_averaging()
+        runs = spread_population(name, known, reduce).fit(Part(*spread_data(labels), rank, world), max_epochs=6)
+        found[f"{name} {labels} {known}"] = {"logits": runs.logits(blobs()[0]), "history": runs.history}
+    torch.save(found, f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def alone_but_averaging():
+    """What plain data parallelism does: gradients are averaged, but each process corrects its own risks."""
+    whole = SumOver()
+    n_parameters = sum(p.numel() for p in mlp().parameters())
+    return lambda t: whole(t) / torch.distributed.get_world_size() if t.numel() >= 2 * n_parameters else t
+
+
+def spread_data(labels):
+    X, y, y_bar = blobs()
+    return X, mixed_labels(y) if labels == "mixed" else y_bar
+
+
+def spread_population(name, known, reduce=None):
+    q = random_transition(K) if known else None
+    objective = objectives.make(name, K, transition=q)
+    options = {"lr": 0.05, "optimizer": "sgd", "batch_size": 48, "reduce": reduce, "device": "cpu"}
+    return Population(mlp, objective, seeds=[0, 1], **options)
+
+
+@pytest.fixture(scope="module")
+def spread_runs(tmp_path_factory):
+    """What two processes made of every method, with our sums and with plain averages of gradients."""
+    out = {}
+    for reduced in (True, False):
+        folder = tmp_path_factory.mktemp("processes")
+        torch.multiprocessing.spawn(spread_out, (2, str(folder), reduced), nprocs=2)
+        out[reduced] = [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
+    return out
+
+
+@pytest.mark.parametrize(("name", "labels", "known"), SPREAD)
+def test_two_processes_are_one(spread_runs, name, labels, known):
+    X, y_bar = spread_data(labels)
+    one = spread_population(name, known).fit(X, y_bar, max_epochs=6, validation_rows=np.arange(60))
+    for mine in spread_runs[True]:
+        found = mine[f"{name} {labels} {known}"]
+        torch.testing.assert_close(found["logits"], one.logits(X), rtol=1e-4, atol=1e-5)
+        assert found["history"].keys() == one.history.keys()
+        for key, values in one.history.items():
+            np.testing.assert_allclose(found["history"][key], values, rtol=1e-4, atol=1e-5, err_msg=key)
+
+
+def test_averaged_gradients_alone_are_not(spread_runs):
+    """So that the comparison can fail: under plain data parallelism gradient ascent is another method."""
+    one = spread_population("ascent", False).fit(*spread_data("single"), max_epochs=6)
+    found = spread_runs[False][0]["ascent single False"]
+    assert (found["logits"] - one.logits(blobs()[0])).abs().max() > 0.01
+
+
+def test_a_sum_needs_processes():
+    with raises("a process group must be begun first: torch.distributed.init_process_group('gloo')"):
+        SumOver()
+
+
+# ---- a backbone ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_classifier_starts_from_a_backbone(frozen):
+    X, y, y_bar = blobs()
+    backbone = nn.Sequential(nn.Linear(6, 6, bias=False), nn.BatchNorm1d(6), nn.ReLU())
+    nn.init.eye_(backbone[0].weight)
+    backbone.requires_grad_(not frozen)
+    head = nn.Linear(6, K)
+    nn.init.zeros_(head.weight)
+    network = nn.Sequential(backbone, head)
+    model = ComplementaryClassifier("forward", network, lr=0.02, max_epochs=25, n_seeds=2, random_state=0)
+    model.fit(X, y_bar)
+    assert (model.predict(X) == y).mean() > 0.8
+    learned = {**model.parameters_, **model.buffers_}["0.0.weight"]
+    assert torch.equal(learned, backbone[0].weight.detach().expand_as(learned)) == frozen
