@@ -109,8 +109,8 @@ def test_fused_optimizer_equals_plain(kind):
         for g in gradients:
             stacked.step(tuple(t.to(device) for t in g), torch.ones(4, device=device))
         out.append([p.cpu() for p in parameters])
-    for plain, fused in zip(*out, strict=True):
-        torch.testing.assert_close(fused, plain, rtol=1e-4, atol=1e-5)
+    for plain, kernel in zip(*out, strict=True):
+        torch.testing.assert_close(kernel, plain, rtol=1e-4, atol=1e-5)
 
 
 def test_gathered_images():
@@ -273,8 +273,8 @@ def test_a_recipe_of_views_and_state_is_captured_and_equals_the_cpu(network):
     try:
         out = []
         for device in ("cpu", "cuda"):
-            runs = Population(network, objectives.GradientAscent(10), seeds=[1], lr=1e-2, optimizer="sgd", batch_size=32,
-                              device=device, recipe=Twice(crop_and_flip))  # fmt: skip
+            options = {"optimizer": "sgd", "batch_size": 32, "device": device, "recipe": Twice(crop_and_flip)}
+            runs = Population(network, objectives.GradientAscent(10), seeds=[1], lr=1e-2, **options)
             out.append(runs.fit(X, y_bar, max_epochs=2, rows=np.arange(64), validation_rows=np.arange(64, 96)))
     finally:
         torch.backends.cudnn.allow_tf32 = before
@@ -306,6 +306,6 @@ def test_a_streamed_source_equals_a_resident_one():
     options = {"seeds": [0, 1], "lr": 0.01, "batch_size": 60}
     out = []
     for device in ("cpu", "cuda"):
-        runs = Population(lambda: networks.mlp(20, 5, (32,)), objectives.GradientAscent(5), device=device, **options)
+        runs = Population(lambda: networks.mlp(20, 5, (32,)), objectives.Forward(5), device=device, **options)
         out.append(runs.fit(Stream(), max_epochs=4).history["loss"])
     np.testing.assert_allclose(out[1], out[0], rtol=0.02, atol=0.01)

@@ -93,10 +93,12 @@ def head(z: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
     """Logits relu(z + b₁) W₂ᵀ + b₂ of an MLP's hidden layer: (C, B, H), (C, H), (C, K, H), (C, K) → (C, B, K)."""
     (n_runs, n_rows, width), n_classes = z.shape, w2.shape[1]
     logits = z.new_empty(n_runs, n_rows, n_classes)
-    rows = 64 if n_runs * n_rows > 8192 else 16
+    many = n_runs * n_rows > 4096
+    rows, units, warps = (64, 64, 8 if n_runs > 32 else 4) if many else (16, 128, 4)
     _triton().head[(n_runs, -(-n_rows // rows))](
-        z, b1, w2, b2, logits, n_rows, width, *w2.stride(), n_classes, _head_columns(n_classes), rows, 64, num_warps=4
-    )
+        z, b1, w2, b2, logits, n_rows, width, *w2.stride(), n_classes, _head_columns(n_classes), rows, units,
+        num_warps=warps,
+    )  # fmt: skip
     return logits
 
 
@@ -104,10 +106,10 @@ def head_gradients(z: Tensor, b1: Tensor, w2: Tensor, d: Tensor) -> tuple[Tensor
     """Gradients of z (in its place), b₁, W₂ and b₂ from that of :func:`head`'s logits, (C, B, K)."""
     (n_runs, n_rows, width), n_classes = z.shape, w2.shape[1]
     db1, dw2, db2 = torch.empty_like(b1), torch.empty_like(w2), d.new_empty(n_runs, n_classes)
-    columns = 64 if n_runs > 16 else 16
-    _triton().head_gradients[(n_runs, -(-width // columns))](
+    rows, units, stages = (32, 64, 3) if n_runs > 8 else (128, 16, 1)
+    _triton().head_gradients[(n_runs, -(-width // units))](
         z, b1, w2, d.contiguous(), db1, dw2, db2, n_rows, width, *w2.stride(), n_classes, _head_columns(n_classes),
-        32, columns, num_warps=4,
+        rows, units, num_warps=4, num_stages=stages,
     )  # fmt: skip
     return z, db1, dw2, db2
 
