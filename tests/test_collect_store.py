@@ -280,8 +280,9 @@ def test_a_page_that_is_reloaded_gets_its_questions_back(begin):
 
 def test_a_question_that_nobody_answers_blocks_its_item_for_ten_minutes(begin, monkeypatch):
     store, ann, bob = begin(2)
-    (lost,) = store.ask(ann)
     now = drawing.time.time()
+    monkeypatch.setattr(drawing.time, "time", lambda: now)
+    (lost,) = store.ask(ann)
     for later, blocked in ((599, True), (601, False)):
         monkeypatch.setattr(drawing.time, "time", lambda later=later: now + later)
         given = store.ask(bob, 1, holding=[question.id for question in store.ask(bob, 1)] if not blocked else [])
@@ -543,6 +544,8 @@ def test_tokens_open_the_door_until_they_are_revoked(begin):
 
 def test_a_token_is_recalled_until_this_store_changes_it_or_a_few_seconds_passed(where, monkeypatch):
     with Store.open(where, project=PROJECT) as store, Store.open(where) as other:
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now)
         ann, token = store.add_annotator("Ann")
         assert store.recall(token) is None  # never asked for
         assert store.annotator_by_token(token) == store.recall(token) == ann
@@ -554,10 +557,8 @@ def test_a_token_is_recalled_until_this_store_changes_it_or_a_few_seconds_passed
         other.revoke(ann.id)  # as another server does
         assert store.annotator_by_token(token) is None
         assert store.recall(token) == ann
-        now = time.monotonic()
-        with monkeypatch.context() as later:
-            later.setattr(time, "monotonic", lambda: now + store_module.RECALL_SECONDS)
-            assert store.recall(token) is None
+        monkeypatch.setattr(time, "monotonic", lambda: now + store_module.RECALL_SECONDS)
+        assert store.recall(token) is None
 
 
 def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_recalled(begin, monkeypatch):
