@@ -50,7 +50,7 @@ LOOK = (0.5, 1.5)  # seconds, drawn uniformly, between a question and its answer
 RUSH, RUSH_SECONDS = 16, 10.0
 LOW, FULL = 8, 16  # of the page: fewer questions at hand are filled up to so many
 LIMIT_MS = 100.0  # that 95% of the answers must keep
-PATIENCE = 60.0  # seconds after which a server that does not start, or does not answer, has failed
+PATIENCE = 300.0  # seconds after which a server that does not start, or does not answer, has failed
 COLUMNS = ("answers_per_s", "ms_median", "ms_p95", "ms_p99", "ms_max", "acknowledged", "lost", "doubled", "resent")
 
 
