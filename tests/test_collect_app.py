@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import httpx
@@ -535,17 +536,17 @@ def test_bars_of_time_are_round_and_not_too_many(times, step, counts):
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
-def test_the_same_store_gets_the_same_port():
-    first = listen("127.0.0.1", None, "answers.db")
-    assert first.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's delay on, and replies wait 40 ms
-    port = first.getsockname()[1]
-    second = listen("127.0.0.1", None, "answers.db")  # taken: any other
-    first.close()
-    second.close()
-    third = listen("127.0.0.1", None, "answers.db")
-    third.close()
-    assert third.fileno() == -1
-    assert 20000 <= port < 30000
+def test_the_same_store_gets_the_same_port(tmp_path):
+    name = str(tmp_path / "answers.db")  # of its own: another test, or somebody, may serve an answers.db meanwhile
+    usual = 20000 + zlib.crc32(name.encode()) % 10000
+    with listen("127.0.0.1", None, name) as first:
+        assert first.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's delay on, and replies wait 40 ms
+        assert first.getsockname()[1] == usual
+        first.listen()
+        with listen("127.0.0.1", None, name) as second:  # taken: any other
+            assert second.getsockname()[1] != usual
+    with listen("127.0.0.1", None, name) as third:
+        assert third.getsockname()[1] == usual
     with listen("127.0.0.1", 0, "") as taken:
         taken.listen()
         with pytest.raises(ValueError, match=r"cannot listen on 127\.0\.0\.1 port \d+: "):
