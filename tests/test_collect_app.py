@@ -342,7 +342,7 @@ def test_raw_paths_over_a_real_connection_reach_nothing(pictures):
             "/media/..%2f..%2fp.db",
             "*",
         ):
-            with socket.create_connection(("127.0.0.1", site.port), timeout=10) as line:
+            with socket.create_connection(("127.0.0.1", site.port), timeout=120) as line:
                 line.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\n\r\n".encode())
                 reply = line.recv(65536)
             assert re.match(rb"HTTP/1.1 4\d\d", reply), path
@@ -573,7 +573,7 @@ def start(*arguments):
 
 def stop(process):
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
@@ -590,9 +590,10 @@ def test_the_command_serves_stops_and_goes_on(table, tmp_path):
     process, said = start(*arguments)
     assert "3 items, 3 of them new; classes: cat, dog, owl" in said
     link = re.search(r"open (http://127\.0\.0\.1:\d+)", said)[1]
-    (question,) = httpx.get(link + "/api/next").json()["questions"]
+    (question,) = httpx.get(link + "/api/next", timeout=120).json()["questions"]
     assert question["before"] in ("Can you see a ", "Can you see an ")
-    httpx.post(link + "/api/answers", headers=POST, json={"answers": [answer_of(question)]}).raise_for_status()
+    body = {"answers": [answer_of(question)]}
+    httpx.post(link + "/api/answers", headers=POST, json=body, timeout=120).raise_for_status()
     code, out, err = stop(process)
     assert (code, err) == (0, "")
     assert "stopped; 1 answers are in" in out
@@ -600,7 +601,7 @@ def test_the_command_serves_stops_and_goes_on(table, tmp_path):
     process, said = start(*arguments)
     assert "4 items, 1 of them new" in said
     assert link in said  # the same port: a page left open goes on
-    assert httpx.get(link + "/api/progress").json()["own"] == 1
+    assert httpx.get(link + "/api/progress", timeout=120).json()["own"] == 1
     assert stop(process)[0] == 0
 
 
@@ -612,8 +613,8 @@ def test_the_command_prints_links_for_those_outside(table, tmp_path):
     token = re.search(r"for Ann: \S+/join#(\S+)", said)[1]
     assert "put a proxy with https before it" in said
     here = f"http://127.0.0.1:{port}/api/progress"
-    assert httpx.get(here).status_code == 401
-    assert httpx.get(here, headers={"authorization": f"Bearer {token}"}).json()["items"] == 3
+    assert httpx.get(here, timeout=120).status_code == 401
+    assert httpx.get(here, headers={"authorization": f"Bearer {token}"}, timeout=120).json()["items"] == 3
     assert stop(process)[0] == 0
 
 

@@ -116,7 +116,7 @@ def test_what_was_acknowledged_survives_kill_9(where):
             acknowledged += [pipe.recv() for _ in range(20)]  # it is in the midst of answering
             os.kill(child.pid, signal.SIGKILL)
             acknowledged += the_rest(pipe)
-            child.join(20)
+            child.join(300)
             assert child.exitcode == -signal.SIGKILL
         with Store.open(where) as store:
             rows = [row["id"] for row in store.rows("answer")]
@@ -144,7 +144,7 @@ def test_a_file_locked_by_another_program(tmp_path, monkeypatch):
     with ExitStack() as opened:
         monkeypatch.setattr(database, "WAIT_SECONDS", 1.0)
         impatient = opened.enter_context(Store.open(path))
-        monkeypatch.setattr(database, "WAIT_SECONDS", 60.0)
+        monkeypatch.setattr(database, "WAIT_SECONDS", 300.0)
         patient = opened.enter_context(Store.open(path))
         ann = impatient.named_annotator("Ann").id
         (question,) = impatient.ask(ann)
@@ -155,11 +155,11 @@ def test_a_file_locked_by_another_program(tmp_path, monkeypatch):
         futures = [impatient.submit(given) for _ in range(20)]
         for future in futures:  # they waited together, not one after another
             with raises(words, StoreError):
-                future.result(20)
+                future.result(300)
         later = patient.submit(given)  # one that still waits when the lock is gone is written
         pipe.send("let go")
         assert pipe.recv() == "free"
-        assert later.result(60) is True
+        assert later.result(300) is True
         assert impatient.answer(given) is False
 
 

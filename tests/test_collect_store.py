@@ -403,19 +403,19 @@ def test_answers_that_come_together_do_not_spoil_each_other(begin, monkeypatch):
     store, ann, bob = begin(9)
     questions = store.ask(ann, 4)
     hold = threading.Event()
-    blocked = store._writer.submit(lambda connection: hold.wait(20))
+    blocked = store._writer.submit(lambda connection: hold.wait(300))
     sent = [Answer(f"a{i}", question.id, ann, "no") for i, question in enumerate(questions)]
     sent += [sent[0], Answer("x", "f" * 32, ann, "no"), Answer("y", questions[1].id, ann, "yes")]
     futures = [store.submit(each) for each in sent]
     futures += [store.submit(Ask(bob, 2)), store.submit(Ask("nobody")), store.submit(Undo("u", bob))]
     hold.set()
-    assert blocked.result(20)
-    assert [future.result(20) for future in futures[:5]] == [True] * 4 + [False]
+    assert blocked.result(300)
+    assert [future.result(300) for future in futures[:5]] == [True] * 4 + [False]
     for future, error in ((futures[5], KeyError), (futures[6], Conflict), (futures[8], KeyError)):
         with pytest.raises(error):
-            future.result(20)
-    assert len(futures[7].result(20)) == 2
-    assert futures[9].result(20) is None
+            future.result(300)
+    assert len(futures[7].result(300)) == 2
+    assert futures[9].result(300) is None
     assert [standing.id for standing in store.standing()] == ["a0", "a1", "a2", "a3"]
     check_tallies(store)
 
@@ -699,7 +699,7 @@ def test_many_annotators_on_one_or_two_servers_lose_and_double_nothing(where, n_
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(300)
     assert errors == []
     rows = list(stores[-1].rows("answer"))
     assert sorted(row["id"] for row in rows if row["undoes"] is None) == sorted(id for id, _ in sent)

@@ -193,7 +193,7 @@ def waiting(arguments: list[str]) -> Iterator[str]:
         yield said
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert process.returncode == 0
 
 
@@ -203,7 +203,8 @@ def look_and_answer(said: str, truth: dict[bytes, str]) -> int:
     The server draws which questions come. Whatever it draws, in the end every photo has answers that agree.
     """
     given = 0
-    with httpx.Client(base_url=re.search(r"open (http\S+)", said)[1], headers={"x-naysayer": "1"}) as web:
+    here = re.search(r"open (http\S+)", said)[1]
+    with httpx.Client(base_url=here, headers={"x-naysayer": "1"}, timeout=120) as web:
         while questions := web.get("/api/next", params={"n": 10}).raise_for_status().json()["questions"]:
             answers = []
             for question in questions:
@@ -223,7 +224,7 @@ def respond(said: str, file: str) -> None:
         answers = {q.id: {q.says: q.options[rng.integers(len(q.options))].id} for q in asked.questions}
         body = {"id": f"{i:032x}", "answers": answers}
         link = re.search(r"http\S+/s/\S+", said)[0]
-        httpx.post(f"{link}/answers", headers={"x-naysayer": "1"}, json=body).raise_for_status()
+        httpx.post(f"{link}/answers", headers={"x-naysayer": "1"}, json=body, timeout=120).raise_for_status()
 
 
 # ---- links ----------------------------------------------------------------------------------------------------
