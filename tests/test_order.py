@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import matplotlib
 import numpy as np
 import pytest
@@ -121,6 +122,11 @@ def test_a_test_that_tidies_up_is_left_alone(monkeypatch):
     with global_state_kept(), monkeypatch.context() as patch:
         patch.chdir("/")
         patch.setenv("NAYSAYER_TEST", "1")
+
+
+def test_hypothesis_draws_the_same_everywhere():
+    given = hypothesis.settings.default
+    assert (given.derandomize, given.deadline, given.database) == (True, None, None)
 
 
 def draws():

@@ -129,7 +129,8 @@ class Reader:
     def _ask(self, arguments: list[str]) -> None:
         with waiting(["ask", *arguments]) as said:
             given = look_and_answer(said, self._truth)
-        self._stores[option(arguments, "--store", "answers.db")] = given, len(list(Path(arguments[0]).iterdir()))
+        items = int(re.search(r"(\d+) items", said)[1])
+        self._stores[option(arguments, "--store", "answers.db")] = given, items
 
     def _after_train(self, arguments: list[str], out: str) -> None:
         if arguments[0] in self._stores:
@@ -137,7 +138,8 @@ class Reader:
             assert f"{given} answers about {items} items" in out
 
     def _after_predict(self, arguments: list[str], out: str) -> None:
-        rows = list(csv.DictReader(Path(option(arguments, "--out")).read_text(encoding="utf8").splitlines()))
+        written = Path(option(arguments, "--out")).read_text(encoding="utf8") if "--out" in arguments else out
+        rows = list(csv.DictReader(written.splitlines()))
         assert rows
         assert list(rows[0])[1:3] == ["prediction", "probability"]
         if arguments[1] == "photos":
@@ -150,7 +152,8 @@ class Reader:
             assert f"answers about {self._stores[arguments[1]][1]} items" in out
 
     def _after_export(self, arguments: list[str], out: str) -> None:
-        assert f"{self._stores[arguments[0]][0]} answers are in {option(arguments, '--out')}" in out
+        if arguments[0] in self._stores:
+            assert f"{self._stores[arguments[0]][0]} answers are in {option(arguments, '--out')}" in out
 
     def _after_survey(self, arguments: list[str], out: str) -> None:
         assert f"{self._respondents[arguments[0]]} respondents" in out
@@ -198,9 +201,9 @@ def waiting(arguments: list[str]) -> Iterator[str]:
 
 
 def look_and_answer(said: str, truth: dict[bytes, str]) -> int:
-    """Answer as somebody who sees the photos, until all are known; give the number of answers.
+    """Answer as somebody who sees the photos, or reads the texts, until all are known; give the number of answers.
 
-    The server draws which questions come. Whatever it draws, in the end every photo has answers that agree.
+    The server draws which questions come. Whatever it draws, in the end every item has answers that agree.
     """
     given = 0
     here = re.search(r"open (http\S+)", said)[1]
@@ -208,9 +211,9 @@ def look_and_answer(said: str, truth: dict[bytes, str]) -> int:
         while questions := web.get("/api/next", params={"n": 10}).raise_for_status().json()["questions"]:
             answers = []
             for question in questions:
-                shown = truth[web.get(question["item"]["src"]).content]
-                value = "yes" if shown == question["class"] else "no"
-                answers.append({"id": question["id"], "question": question["id"], "value": value})
+                item, name = question["item"], question["class"]
+                right = truth[web.get(item["src"]).content] == name if "src" in item else name in str(item)
+                answers.append({"id": question["id"], "question": question["id"], "value": "yes" if right else "no"})
             stored = web.post("/api/answers", json={"answers": answers}).raise_for_status().json()["stored"]
             assert len(stored) == len(answers)
             given += len(stored)
