@@ -25,7 +25,6 @@ import os
 import random
 import select
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -51,25 +50,23 @@ LOOK = (0.5, 1.5)  # seconds, drawn uniformly, between a question and its answer
 RUSH, RUSH_SECONDS = 16, 10.0
 LOW, FULL = 8, 16  # of the page: fewer questions at hand are filled up to so many
 LIMIT_MS = 100.0  # that 95% of the answers must keep
-PATIENCE = 60.0  # seconds after which a server that does not start, or does not answer, has failed
+PATIENCE = 300.0  # seconds after which a server that does not start, or does not answer, has failed
 COLUMNS = ("answers_per_s", "ms_median", "ms_p95", "ms_p99", "ms_max", "acknowledged", "lost", "doubled", "resent")
 
 
 def run_server(url: str, port: int) -> None:
     """What the server's process does."""
-    with Store.open(url) as store:
+    with Store.open(url) as store, listen("127.0.0.1", port, store.name) as listener:
+        port = listener.getsockname()[1]
         site = Site("127.0.0.1", port, f"http://127.0.0.1:{port}")
-        serve(make_app(store, site), listen("127.0.0.1", port, store.name), lambda: print("ready", flush=True))
+        serve(make_app(store, site), listener, lambda: print(f"ready on {port}", flush=True))
 
 
 class Server:
     """A server in a process of its own, which may be killed and started again."""
 
     def __init__(self, url: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = url
+        self.url, self.port = url, 0  # any port; when started again, the same
         self.start()
 
     def start(self) -> None:
@@ -77,9 +74,11 @@ class Server:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         told, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
-        if not told or self.process.stdout.readline().strip() != "ready":
+        said = self.process.stdout.readline() if told else ""
+        if not said.startswith("ready on "):
             self.stop(signal.SIGKILL)
             raise RuntimeError("the server did not start")
+        self.port = int(said.split()[-1])
 
     def stop(self, how: int = signal.SIGINT) -> None:
         self.process.send_signal(how)

@@ -33,11 +33,11 @@ def served(make: Callable[[Site], Guard], *, tokens: bool = False, port: int = 0
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        assert started.wait(20), "the server did not start"
+        assert started.wait(120), "the server did not start"
         yield site
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(120)
         listener.close()
     assert not thread.is_alive(), "the server did not stop"
 

@@ -1,16 +1,44 @@
-"""Fixtures that several test files share."""
+"""What holds for every test, and fixtures that several test files share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+import random
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import postgres
+from helpers import Done, global_state_kept
+
+with suppress(ImportError):  # the tests that run on a GPU do without it
+    import hypothesis
+
+    hypothesis.settings.register_profile("same everywhere", derandomize=True, deadline=None, database=None)
+    hypothesis.settings.load_profile("same everywhere")
+
+
+# ---- what holds for every test ------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def same_in_any_order(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Seed the global generators by the test's name, and fail a test that leaves global state changed."""
+    seed = zlib.crc32(request.node.name.encode())
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)
+    with global_state_kept():
+        yield
+
+
+# ---- fixtures ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -20,6 +48,21 @@ def float64() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(before)
+
+
+@pytest.fixture
+def naysayer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Run the command in this process."""
+    from naysayer import cli
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["naysayer", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return Done(stop.value.code or 0, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")

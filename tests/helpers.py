@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
+import locale
 import math
+import os
 import re
+import signal
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,6 +25,19 @@ from naysayer import Population, transition
 def raises(words: str, error: type[Exception] = ValueError) -> Any:
     """Expect an error whose message holds these very words."""
     return pytest.raises(error, match=re.escape(words))
+
+
+class Done(NamedTuple):
+    """What the command did: its exit code, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What was printed, read as strictly as other programs read it: no NaN, no Infinity."""
+        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
 def every_command(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
@@ -64,6 +83,54 @@ def assert_same_runs(one: Population, other: Population, tolerance: float = 0.0,
         assert mine.keys() == theirs.keys()
         for name in mine:
             torch.testing.assert_close(mine[name][runs], theirs[name], rtol=0, atol=tolerance, equal_nan=True)
+
+
+# ---- what one test could leave behind for the next ------------------------------------------------------------
+
+
+def global_state() -> dict[str, Any]:
+    """Give the state of the process that tests share."""
+    umask = os.umask(0)
+    os.umask(umask)
+    state = {
+        "working directory": os.getcwd(),
+        "environment": {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "TORCHINDUCTOR_"))},
+        "umask": umask,
+        "locale": locale.setlocale(locale.LC_ALL),
+        "sys.argv": list(sys.argv),
+        "sys.path": list(sys.path),
+        "signal handlers": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
+        "numpy's errors": np.geterr(),
+        "numpy's printing": np.get_printoptions(),
+        "torch's threads": torch.get_num_threads(),
+        "torch's default dtype": torch.get_default_dtype(),
+        "torch's matmul precision": torch.get_float32_matmul_precision(),
+        "torch's deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "torch's gradients": torch.is_grad_enabled(),
+        "torch's cuDNN flags": (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic),
+    }
+    if "matplotlib" in sys.modules:
+        import matplotlib
+
+        state["matplotlib's settings"] = dict.copy(matplotlib.rcParams)
+    return state
+
+
+@contextmanager
+def global_state_kept() -> Iterator[None]:
+    """Expect the state of the process to be afterwards what it was before."""
+    before = global_state()
+    yield
+    after = global_state()
+    changed = [name + _where(before[name], after[name]) for name in before if before[name] != after[name]]
+    assert not changed, f"a test must leave global state as it was; it changed {'; '.join(changed)}"
+
+
+def _where(before: Any, after: Any) -> str:
+    """Say what changed: of settings with names the names alone, since an environment may hold secrets."""
+    if isinstance(before, dict):
+        return f" of {', '.join(sorted(k for k in before | after if before.get(k) != after.get(k)))}"
+    return f" from {before} to {after}"
 
 
 # ---- the paper's formulas, as plain loops ---------------------------------------------------------------------

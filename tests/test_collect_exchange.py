@@ -12,7 +12,6 @@ import pytest
 from PIL import Image
 
 from helpers import raises
-from naysayer import cli
 from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import Imported, export, import_answers, read_project
 from naysayer.collect.store import Answer, Project, Store
@@ -380,32 +379,22 @@ def test_wrong_places(tmp_path, monkeypatch):
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 
-def command(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["naysayer", *map(str, arguments)])
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    return exit_.value.code, *capsys.readouterr()
-
-
-def test_export_and_import_from_the_command(tmp_path, monkeypatch, capsys):
-    def run(*arguments):
-        return command(monkeypatch, capsys, *arguments)
-
+def test_export_and_import_from_the_command(tmp_path, naysayer):
     with filled(tmp_path / "one.db", tmp_path) as store:
         before, stand = contents(store), len(list(store.standing()))
     n = len(before["answer"])
     said = f"{n} answers and undos are in {tmp_path / 'out.csv'}; {stand} answers stand\n"
-    assert run("export", tmp_path / "one.db", "--out", tmp_path / "out.csv") == (0, said, "")
-    code, out, _ = run("import", tmp_path / "two.db", tmp_path / "out.csv", "--json")
+    assert naysayer("export", tmp_path / "one.db", "--out", tmp_path / "out.csv") == (0, said, "")
+    code, out, _ = naysayer("import", tmp_path / "two.db", tmp_path / "out.csv", "--json")
     assert (code, json.loads(out)["answers"]) == (0, n)
     with Store.open(tmp_path / "two.db") as store:
         assert contents(store) == before
-    code, out, _ = run("import", tmp_path / "two.db", tmp_path / "out.csv")
+    code, out, _ = naysayer("import", tmp_path / "two.db", tmp_path / "out.csv")
     assert out == "new in the store: 0 items, 0 annotators, 0 questions, 0 answers, 0 trainings\n"
     path = prodigy(tmp_path / "p.jsonl", line(), line(label="cow"))
-    code, out, err = run("import", tmp_path / "three.db", path, "--classes", "cat,dog")
+    code, out, err = naysayer("import", tmp_path / "three.db", path, "--classes", "cat,dog")
     assert (code, out) == (2, "")
     assert "line 2 has 'cow'" in err
     assert not list(tmp_path.glob("three.db*"))
-    code, _, err = run("import", tmp_path / "three.db", path)
+    code, _, err = naysayer("import", tmp_path / "three.db", path)
     assert "add --classes cat,dog" in err

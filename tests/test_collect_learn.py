@@ -56,7 +56,10 @@ def answer_all(store, truth, n, error=0.0, seed=0, skip=0.0):
 def answer_all_over_http(store, truth, n, error, seed=0):
     """Answer n questions as `answer_all` does, with the browser's requests to a real server."""
     rng = np.random.default_rng([seed, 1])
-    with served(partial(make_app, store)) as site, httpx.Client(base_url=site.origin, headers={HEADER: "1"}) as http:
+    with (
+        served(partial(make_app, store)) as site,
+        httpx.Client(base_url=site.origin, headers={HEADER: "1"}, timeout=120) as http,
+    ):
         while n > 0 and (asked := http.get("/api/next", params={"n": min(n, 20)}).json()["questions"]):
             answers = []
             for question in asked:
@@ -366,7 +369,7 @@ def test_training_is_the_same_again(tmp_path):
 # ---- the trainer ---------------------------------------------------------------------------------------------------
 
 
-def wait_for(what, seconds=60.0):
+def wait_for(what, seconds=600.0):
     end = time.monotonic() + seconds
     while not what() and time.monotonic() < end:
         time.sleep(0.02)
@@ -422,17 +425,17 @@ def test_the_trainer_stops_between_parts(tmp_path, monkeypatch):
 
     def slow(self, X, y_bar):
         begun.set()
-        go_on.wait(10)
+        go_on.wait(600)
         return fit(self, X, y_bar)
 
     monkeypatch.setattr(learn._Classifier, "fit", slow)
     with store:
         answer_all(store, truth, 60)
         with Trainer(store, **QUICK) as trainer:
-            assert begun.wait(30)
+            assert begun.wait(600)
             trainer._stop.set()
             go_on.set()
-            trainer._thread.join(30)
+            trainer._thread.join(600)
         assert not trainer._thread.is_alive()
         assert store.trainings() == []
         assert trainer.error is None

@@ -403,16 +403,16 @@ def test_the_command_serves_and_tells_the_results(place, run):
                 assert line, server.stderr.read()
                 told += line
             links = json.loads(told)
-            with urllib.request.urlopen(links["respondents"], timeout=20) as response:
+            with urllib.request.urlopen(links["respondents"], timeout=120) as response:
                 assert b"Work and well-being" in response.read()
             body = json.dumps({"id": "0" * 32, "answers": {"team": {"is": "Sales"}, "stress": {"not": "Money"}}})
             request = urllib.request.Request(f"{links['respondents']}/answers", body.encode(), SENT)
-            with urllib.request.urlopen(request, timeout=20) as response:
+            with urllib.request.urlopen(request, timeout=120) as response:
                 assert json.load(response) == {"new": True}
             assert "/join#" in links["results"]
         finally:
             server.send_signal(signal.SIGINT)
-            rest, errors = server.communicate(timeout=30)
+            rest, errors = server.communicate(timeout=300)
     assert (server.returncode, rest, errors) == (0, "", "")
     code, out, err = run(place, "--results")
     assert (code, err) == (0, "")

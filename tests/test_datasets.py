@@ -631,7 +631,7 @@ except OSError as error:
 def test_a_full_disk_is_a_line_and_leaves_nothing(server, tmp_path):
     serve(server, "a", {"cifar-10-binary.tar.gz": tar(CIFAR)})
     program = FULL_DISK.format(tests=str(Path(__file__).parent), url=f"{server.url}/a/", folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
     place = tmp_path / "cifar10" / "cifar-10-batches-bin"
     assert re.fullmatch(f"cannot write {place}/.*: File too large; nothing was changed\n", done.stdout), done
     assert everything(tmp_path) == {}

@@ -433,7 +433,7 @@ assert all((a == b).all() for a, b in zip(before, (X, labels, q)))
 
 def test_arrays_that_must_not_be_written_to_are_taken_without_a_warning():
     """In a process of its own, since torch warns of them only once: those of pandas and of memory maps are such."""
-    done = subprocess.run([sys.executable, "-W", "error", "-c", READ_ONLY], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", READ_ONLY], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -147,7 +147,7 @@ def test_drawing_needs_no_screen_and_opens_no_window():
         "plots.accuracy_curves([plots.Panel('a', {'free': np.ones((3, 2))})], tempfile.mkdtemp() + '/a'); "
         "print('matplotlib.pyplot' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout.strip() == "False"
 
 

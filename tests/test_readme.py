@@ -1,19 +1,20 @@
-"""README and docs: every Python block runs, every command line runs, every number is in a committed result."""
+"""README and docs: every Python block and command line runs, links lead somewhere, numbers are committed results."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -22,73 +23,161 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from typer.main import get_command
 
-from helpers import every_command
+from helpers import every_command, raises
 from naysayer import cli
+from naysayer.measure.planning import labels_needed
 from naysayer.survey.questions import read_survey
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf8")
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf8")
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+}
+RUN = [name for name in PAGES if name == "README.md" or name.startswith("docs/")]
 
 
-def blocks(text: str, kind: str) -> list[str]:
-    return re.findall(rf"^```{kind}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+# ---- what can be run ------------------------------------------------------------------------------------------
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a page, each with its language, in order."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+
+
+def command_lines(block: str) -> list[str]:
+    """The lines that begin with a prompt; one that ends with a backslash goes on in the next."""
+    return re.findall(r"^\$ (.*)$", block.replace("\\\n", " "), flags=re.MULTILINE)
+
+
+def commands(page: str) -> Counter[str]:
+    """How often each of our commands is run on a page."""
+    lines = [line for kind, block in blocks(page) if kind == "console" for line in command_lines(block)]
+    return Counter(shlex.split(line)[1] for line in lines)
 
 
 def test_blocks_are_found():
-    assert len(blocks(README, "python")) >= 6
-    assert "naysayer train" in "".join(blocks(README, "console"))
+    page = "# A\n```python\nx = 1\n```\n\ntext\n```console\n$ naysayer plan \\\n    --classes 3\nprinted\nmake\n```\n"
+    assert blocks(page)[0] == ("python", "x = 1\n")
+    assert [shlex.split(line) for line in command_lines(blocks(page)[1][1])] == [["naysayer", "plan", "--classes", "3"]]
+    assert commands(page) == {"plan": 1}
 
 
-def test_python_examples_run(tmp_path, monkeypatch, capsys):
+def test_the_pages_show_the_library_and_the_commands():
+    assert sum(kind == "python" for name in RUN for kind, _ in blocks(PAGES[name])) >= 6
+    shown = sum((commands(PAGES[name]) for name in RUN), Counter())
+    assert shown.keys() >= {"doctor", "train", "predict", "evaluate", "plan", "ask", "export", "survey"}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in RUN if "python" in dict(blocks(PAGES[name])) or commands(PAGES[name])]
+)
+def test_every_block_of_a_page_runs(name, tmp_path, monkeypatch, naysayer):
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    for block in blocks(README, "python"):
-        exec(compile(block, "README.md", "exec"), namespace)
-    assert "0.9" in capsys.readouterr().out  # an accuracy was printed
+    run_page(PAGES[name], name, Reader(tmp_path, naysayer))
 
 
-def test_command_lines_run(tmp_path, monkeypatch, capsys):
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+def run_page(page: str, name: str, reader: Reader) -> None:
+    """Do what a page says, from top to bottom; its Python blocks share their names."""
+    namespace: dict[str, Any] = {}
+    for kind, block in blocks(page):
+        if kind == "python":
+            exec(compile(block, name, "exec"), namespace)
+        if kind == "console":
+            for line in command_lines(block):
+                reader.run(shlex.split(line, comments=True))
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("```python\nx = 1\n```\n```python\nassert x == 2, 'two'\n```\n", "two"),
+        ("```console\n$ naysayer plan --classes 1\n```\n", "naysayer plan --classes 1 failed"),
+        ("```console\n$ pip install it\n```\n", "only naysayer's own command can be run"),
+    ],
+)
+def test_a_page_that_is_wrong_is_found(page, words, tmp_path, monkeypatch, naysayer):
     monkeypatch.chdir(tmp_path)
-    truth = take_photos()
-    lines = [line[2:] for block in blocks(README, "console") for line in block.splitlines() if line.startswith("$ ")]
-    assert len(lines) == 13
-    served = 0
-    for line in lines:
-        words = shlex.split(line)
-        if words[1] in ("ask", "survey") and "--results" not in words:  # these wait for people
+    with raises(words, AssertionError):
+        run_page(page, "page.md", Reader(tmp_path, naysayer))
+
+
+class Reader:
+    """Somebody who does what a page says, in a folder with the project's examples and photos of their own."""
+
+    def __init__(self, folder: Path, naysayer: Any) -> None:
+        shutil.copytree(ROOT / "examples", folder / "examples")
+        self._naysayer = naysayer
+        self._truth = take_photos(folder)
+        self._stores: dict[str, tuple[int, int]] = {}  # a store's path → the answers that were given, its items
+        self._respondents: Counter[str] = Counter()
+
+    def run(self, words: list[str]) -> None:
+        """Run one command line; look at what it printed and wrote."""
+        assert words[0] == "naysayer", f"only naysayer's own command can be run; leave the $ out before {words[0]}"
+        command, *arguments = words[1:]
+        if command == "ask":
+            self._ask(arguments)
+        elif command == "survey" and "--results" not in arguments:
             with waiting(words[1:]) as said:
-                look_and_answer(said, truth) if words[1] == "ask" else respond(said)
-            served += 1
-            continue
-        monkeypatch.setattr(sys, "argv", words)
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        assert stop.value.code == 0, line
-    assert served == 3
-    assert (tmp_path / "predictions.csv").read_text().startswith("row,prediction,probability\n")
-    rows = list(csv.DictReader(Path("labels.csv").read_text().splitlines()))
-    assert len(rows) == 150
-    assert np.mean([row["prediction"] == truth[Path("photos", row["item"]).read_bytes()] for row in rows]) > 0.9
-    out = capsys.readouterr().out
-    assert "220 answers about" in out
-    assert "answers about 50 items" in out
-    assert "220 answers are in answers.csv" in out
-    assert "Work and well-being: 40 respondents" in out
-    worth = re.findall(r"\d+,\d{3}", README.split("## When is it worth it?")[1].split("##")[0])
-    assert len(worth) == 3
-    assert all(number in out for number in worth)  # the table of what a label is worth is what `plan` prints
+                respond(said, arguments[0])
+            self._respondents[arguments[0]] += RESPONDENTS
+        else:
+            done = self._naysayer(*words[1:])
+            assert done.code == 0, f"{shlex.join(words)} failed: {done.err}"
+            getattr(self, f"_after_{command}", lambda *_: None)(arguments, done.out)
+
+    def _ask(self, arguments: list[str]) -> None:
+        with waiting(["ask", *arguments]) as said:
+            given = look_and_answer(said, self._truth)
+        items = int(re.search(r"(\d+) items", said)[1])
+        self._stores[option(arguments, "--store", "answers.db")] = given, items
+
+    def _after_train(self, arguments: list[str], out: str) -> None:
+        if arguments[0] in self._stores:
+            given, items = self._stores[arguments[0]]
+            assert f"{given} answers about {items} items" in out
+
+    def _after_predict(self, arguments: list[str], out: str) -> None:
+        written = Path(option(arguments, "--out")).read_text(encoding="utf8") if "--out" in arguments else out
+        rows = list(csv.DictReader(written.splitlines()))
+        assert rows
+        assert list(rows[0])[1:3] == ["prediction", "probability"]
+        if arguments[1] == "photos":
+            right = [row["prediction"] == self._truth[Path("photos", row["item"]).read_bytes()] for row in rows]
+            assert len(right) == N_PHOTOS
+            assert np.mean(right) > 0.8
+
+    def _after_evaluate(self, arguments: list[str], out: str) -> None:
+        if arguments[1] in self._stores:
+            assert f"answers about {self._stores[arguments[1]][1]} items" in out
+
+    def _after_export(self, arguments: list[str], out: str) -> None:
+        if arguments[0] in self._stores:
+            assert f"{self._stores[arguments[0]][0]} answers are in {option(arguments, '--out')}" in out
+
+    def _after_survey(self, arguments: list[str], out: str) -> None:
+        assert f"{self._respondents[arguments[0]]} respondents" in out
 
 
-def take_photos() -> dict[bytes, str]:
+def option(arguments: list[str], name: str, default: str | None = None) -> str:
+    """The value of an option on a command line."""
+    if default is not None and name not in arguments:
+        return default
+    return arguments[arguments.index(name) + 1]
+
+
+N_PHOTOS, N_NEW_PHOTOS, RESPONDENTS = 150, 50, 40
+
+
+def take_photos(folder: Path) -> dict[bytes, str]:
     """Digits that stand for photos of three animals; what each file shows."""
     X, y = load_digits(return_X_y=True)
     rows = np.random.default_rng(0).permutation(np.flatnonzero(y < 3))
     truth = {}
-    for folder, mine in (("photos", rows[:150]), ("new-photos", rows[150:200])):
-        Path(folder).mkdir()
+    for name, mine in (("photos", rows[:N_PHOTOS]), ("new-photos", rows[N_PHOTOS : N_PHOTOS + N_NEW_PHOTOS])):
+        (folder / name).mkdir()
         for i in mine:
-            path = Path(folder, f"{i:04}.png")
+            path = folder / name / f"{i:04}.png"
             Image.fromarray((15.9 * X[i].reshape(8, 8)).astype(np.uint8)).save(path)
             truth[path.read_bytes()] = ("cat", "dog", "horse")[y[i]]
     return truth
@@ -97,9 +186,7 @@ def take_photos() -> dict[bytes, str]:
 @contextmanager
 def waiting(arguments: list[str]) -> Iterator[str]:
     """Run the command until it waits for people; give what it printed; stop it as people do."""
-    here = os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[1])}
-    command = [sys.executable, "-m", "naysayer", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=here)
+    process = subprocess.Popen([sys.executable, "-m", "naysayer", *arguments], stdout=subprocess.PIPE, text=True)
     try:
         said = ""
         while "Control-C" not in said:
@@ -109,65 +196,161 @@ def waiting(arguments: list[str]) -> Iterator[str]:
         yield said
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert process.returncode == 0
 
 
-def look_and_answer(said: str, truth: dict[bytes, str]) -> None:
-    """Answer as somebody who sees the photos; of the first 220 answers some are wrong."""
-    rng = np.random.default_rng(0)
-    with httpx.Client(base_url=re.search(r"open (http\S+)", said)[1], headers={"x-naysayer": "1"}) as web:
-        left = 220 if "150 items" in said else 60
-        while left:
+def look_and_answer(said: str, truth: dict[bytes, str]) -> int:
+    """Answer as somebody who sees the photos, or reads the texts, until all are known; give the number of answers.
+
+    The server draws which questions come. Whatever it draws, in the end every item has answers that agree.
+    """
+    given = 0
+    here = re.search(r"open (http\S+)", said)[1]
+    with httpx.Client(base_url=here, headers={"x-naysayer": "1"}, timeout=120) as web:
+        while questions := web.get("/api/next", params={"n": 10}).raise_for_status().json()["questions"]:
             answers = []
-            for question in web.get("/api/next", params={"n": min(10, left)}).json()["questions"]:
-                right = truth[web.get(question["item"]["src"]).content] == question["class"]
-                value = "yes" if right != (rng.random() < 0.02) else "no"
-                answers.append({"id": question["id"], "question": question["id"], "value": value})
-            assert answers, "there was nothing left to ask"
-            left -= len(web.post("/api/answers", json={"answers": answers}).raise_for_status().json()["stored"])
+            for question in questions:
+                item, name = question["item"], question["class"]
+                right = truth[web.get(item["src"]).content] == name if "src" in item else name in str(item)
+                answers.append({"id": question["id"], "question": question["id"], "value": "yes" if right else "no"})
+            stored = web.post("/api/answers", json={"answers": answers}).raise_for_status().json()["stored"]
+            assert len(stored) == len(answers)
+            given += len(stored)
+    return given
 
 
-def respond(said: str) -> None:
-    """Answer a survey as 40 people's devices do."""
-    asked, rng = read_survey("examples/survey.toml"), np.random.default_rng(0)
-    for i in range(40):
+def respond(said: str, file: str) -> None:
+    """Answer a survey as people's devices do."""
+    asked, rng = read_survey(file), np.random.default_rng(0)
+    for i in range(RESPONDENTS):
         answers = {q.id: {q.says: q.options[rng.integers(len(q.options))].id} for q in asked.questions}
         body = {"id": f"{i:032x}", "answers": answers}
         link = re.search(r"http\S+/s/\S+", said)[0]
-        httpx.post(f"{link}/answers", headers={"x-naysayer": "1"}, json=body).raise_for_status()
+        httpx.post(f"{link}/answers", headers={"x-naysayer": "1"}, json=body, timeout=120).raise_for_status()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/collect.md"])
-def test_links_lead_to_files(page):
-    text = (ROOT / page).read_text(encoding="utf8")
-    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
-    assert links
-    for link in links:
-        assert (ROOT / page).parent.joinpath(link).exists(), link
+# ---- links ----------------------------------------------------------------------------------------------------
 
 
-def numbers(marker: str) -> list[list[float]]:
-    """The rows of numbers in the table after a marker."""
-    table = README.split(f"<!-- {marker} -->\n")[1].split("\n\n")[0]
-    return [[float(v) for v in re.findall(r"\d+\.?\d*", row)] for row in table.splitlines()[2:]]
+def links(page: str) -> list[tuple[str, str]]:
+    """Where a page's links and pictures lead within the project: (file, anchor)."""
+    prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", page, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"\]\(([^)\s]+)", prose) + re.findall(r"(?:src|href)=\"([^\"]+)", prose)
+    return [(link.partition("#")[0], link.partition("#")[2]) for link in found if not re.match(r"\w+:", link)]
 
 
-def test_mnist_table_is_the_committed_result():
-    methods = json.loads((ROOT / "benchmarks/results/mnist.json").read_text())["methods"]
+def anchors(page: str) -> set[str]:
+    """What can stand behind the # of a link to a page: its headings, as GitHub names them, and named places."""
+    prose = re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
+    seen: Counter[str] = Counter()
+    found = set(re.findall(r"<a (?:id|name)=\"([^\"]+)", prose))
+    for heading in re.findall(r"^#+ +(.*?) *#*$", prose, flags=re.MULTILINE):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+        found.add(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return found
+
+
+def broken_links(name: str, page: str) -> list[str]:
+    """The links of a page that lead nowhere."""
+    broken = []
+    for file, anchor in links(page):
+        target = (ROOT / name).parent / file
+        there = target.exists()
+        if there and anchor:
+            there = anchor in anchors(target.read_text(encoding="utf8") if file else page)
+        if not there:
+            broken.append(f"{file}#{anchor}" if anchor else file)
+    return broken
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name):
+    assert broken_links(name, PAGES[name]) == []
+
+
+def test_broken_links_are_found():
+    page = """# A `b` c: d?
+[a](#a-b-c-d) [b](#b) [c](LICENSE) [d](GONE.md) ![e](docs/demo.png) [f](README.md#gone) `[g](no)` [h](https://a.org/b)
+```
+[i](no)
+```
+"""
+    assert broken_links("page.md", page) == ["#b", "GONE.md", "README.md#gone"]
+
+
+def test_every_page_is_linked_from_another():
+    linked = {
+        (ROOT / name).parent.joinpath(file).resolve() for name, page in PAGES.items() for file, _ in links(page) if file
+    }
+    assert [name for name in PAGES if name.startswith("docs/") and ROOT.joinpath(name).resolve() not in linked] == []
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------
+
+
+def tables(page: str) -> dict[str, list[list[float]]]:
+    """The tables that stand below a marker, as rows of numbers."""
+    found = re.findall(r"^<!-- ([\w-]+) -->\n((?:\|.*(?:\n|\Z))+)", page, flags=re.MULTILINE)
+    return {marker: [numbers(row) for row in table.splitlines()[2:]] for marker, table in found}
+
+
+def numbers(text: str) -> list[float]:
+    """All numbers of a text; commas may part thousands."""
+    return [float(number.replace(",", "")) for number in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", text)]
+
+
+def result(name: str) -> Any:
+    """A committed result."""
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf8"))
+
+
+def check_mnist(shown: list[list[float]]) -> None:
+    methods = result("mnist")["methods"]
     expected = []
     for name in ("free", "max", "ascent", "forward", "pairwise"):
         last = np.array(methods[name]["last_epoch"])
         expected += [last.mean(), last.std()]
         assert abs(last.mean() - methods[name]["expected"]) < 2
-    np.testing.assert_allclose(numbers("mnist")[0], expected, atol=0.0501)
+    np.testing.assert_allclose(shown, [expected], atol=0.0501)
 
 
-def test_throughput_table_is_the_committed_result():
-    rows = json.loads((ROOT / "benchmarks/results/throughput-cuda.json").read_text())["engine"]
-    for shown, row in zip(numbers("throughput"), rows, strict=True):
-        expected = [row["runs"], row["ms_per_run_epoch"], row["textbook_ratio"]]
-        np.testing.assert_allclose(shown, expected, rtol=0.02)
+def check_throughput(shown: list[list[float]]) -> None:
+    rows = result("throughput-cuda")["engine"]
+    expected = [[row["runs"], row["ms_per_run_epoch"], row["textbook_ratio"]] for row in rows]
+    np.testing.assert_allclose(shown, expected, rtol=0.02)
+
+
+def check_worth(shown: list[list[float]]) -> None:
+    plan = labels_needed(10, margin=0.01, accuracy=0.9)
+    assert shown == [[plan.ordinary], [plan.yes_no], [plan.complementary]]
+
+
+CHECKS = {"mnist": check_mnist, "throughput": check_throughput, "worth": check_worth}
+MARKED = [(name, marker) for name, page in PAGES.items() for marker in tables(page)]
+
+
+@pytest.mark.parametrize(("name", "marker"), MARKED)
+def test_marked_tables_are_results(name, marker):
+    CHECKS[marker](tables(PAGES[name])[marker])
+
+
+@pytest.mark.parametrize("marker", CHECKS)
+def test_a_table_with_another_number_is_found(marker):
+    name = next(name for name, found in MARKED if found == marker)
+    shown = tables(PAGES[name])[marker]
+    shown[-1][-1] += max(1, 0.1 * shown[-1][-1])
+    with pytest.raises(AssertionError):
+        CHECKS[marker](shown)
+
+
+def test_every_result_has_its_table():
+    assert {marker for _, marker in MARKED} == set(CHECKS)
+
+
+# ---- the command's page ---------------------------------------------------------------------------------------
 
 
 def command_help() -> str:
