@@ -9,6 +9,7 @@ branches on a value or fails under ``torch.func.vmap``, so that a step can be ca
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -376,3 +377,20 @@ def _check_prior(prior: Any, n_classes: int) -> Tensor:
     if abs(float(values.sum()) - 1) > 1e-4:
         raise ValueError(f"`prior` must sum to 1; got {float(values.sum()):.6g}")
     return values
+
+
+def make(name: str, n_classes: int, **options: Any) -> Objective:
+    """Build the objective of a name in `OBJECTIVES` with those of the options that its constructor takes.
+
+    Examples
+    --------
+    >>> make("ascent", n_classes=3, beta=0.1, loss="mean_absolute_error").beta
+    0.1
+    >>> make("forward", n_classes=3, beta=0.1, loss="mean_absolute_error")  # it has neither
+    Forward()
+    """
+    kind = OBJECTIVES[name]
+    known = inspect.signature(kind).parameters.values()
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known)
+    names = {parameter.name for parameter in known}
+    return kind(n_classes, **{key: value for key, value in options.items() if takes_any or key in names})
