@@ -289,7 +289,7 @@ def test_parameters_reach_lightgbm():
     [
         ({"correction": "max"}, [0, 1, 2, 0], "must be one of forward, free, nonnegative, ascent; got 'max'"),
         ({"validation_fraction": 1.0}, [0, 1, 2, 0], "`validation_fraction` must be from 0 to below 1; got 1.0"),
-        ({}, [0, 1, 2], "`X` and `y_bar` must have as many rows; got 4 and 3"),
+        ({}, [0, 1, 2], "`X` and `y_bar` must have the same number of rows; got 4 and 3"),
         ({}, [2, 2, 2, 2], "at least 2 classes; got 1 class, 2"),
         ({}, np.zeros((4, 3)), "must rule out a class in at least one row; got none"),
         ({"transition": np.full((3, 3), 1 / 3)}, [0, 1, 2, 0], "`transition` must be invertible"),

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pandas
 import pytest
 import torch
 
-from helpers import raises
+from helpers import as_sets, raises
+from naysayer import (
+    BoostedClassifier,
+    ComplementaryClassifier,
+    ReductionClassifier,
+    complement,
+    metrics,
+    unbiased_weights,
+)
 from naysayer.common.checks import to_numpy
 from naysayer.labels.checks import check_classes, check_labels, check_n_classes, check_transition
+from naysayer.measure import doctor
 
 
 @pytest.mark.parametrize("value", [2, 10, np.int32(7)])
@@ -132,3 +143,89 @@ def test_transition_is_returned_as_float64():
 def test_transition_refused(q, n_classes, words):
     with raises(words):
         check_transition(q, n_classes)
+
+
+# ---- once -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """The checks of labels that were made: one entry per call from outside of them."""
+    made, inside = [], []
+
+    def counted(check):
+        def call(*arguments, **options):
+            if not inside:
+                made.append(check.__name__)
+            inside.append(check)
+            try:
+                return check(*arguments, **options)
+            finally:
+                inside.pop()
+
+        return call
+
+    ours = [module for name, module in sys.modules.items() if name.startswith("naysayer.")]
+    for module in ours:
+        # A population checks what it is given by itself, as long as it takes arrays only.
+        for name in ("check_labels", "encode_labels") if not module.__name__.startswith("naysayer.engine.") else ():
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    return made
+
+
+X = np.random.default_rng(0).normal(size=(90, 2)).astype("float32")
+ONE = complement(np.arange(90) % 3, 3, random_state=0)
+KINDS = {
+    "labels": ONE,
+    "matrix": as_sets(ONE, 3),
+    "with silent rows": as_sets(ONE, 3) & (np.arange(90) % 9 > 0)[:, None],
+}
+PREDICTED = np.arange(90) % 3
+FLAT = np.full((90, 3), 1 / 3)
+
+
+@pytest.mark.parametrize("y_bar", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ComplementaryClassifier("auto", max_epochs=2, n_seeds=2, refit=True, device="cpu", random_state=0),
+        lambda: ReductionClassifier(random_state=0),
+        lambda: BoostedClassifier(n_estimators=5, random_state=0),
+    ],
+    ids=["networks", "reduction", "trees"],
+)
+def test_an_estimator_checks_labels_once(checks, make, y_bar):
+    model = make()
+    model.fit(X, y_bar)
+    assert len(checks) == 1, checks
+    model.score(X, y_bar)
+    assert len(checks) == 2, checks
+    metrics.accuracy_scorer(model, X, y_bar)
+    assert len(checks) == 3, checks
+
+
+@pytest.mark.parametrize("y_bar", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda y_bar: metrics.accuracy_score(y_bar, PREDICTED),
+        lambda y_bar: metrics.accuracy_interval(y_bar, PREDICTED),
+        lambda y_bar: metrics.class_prior(y_bar),
+        lambda y_bar: metrics.class_prior_interval(y_bar),
+        lambda y_bar: metrics.confusion_matrix(y_bar, PREDICTED),
+        lambda y_bar: metrics.risk(y_bar, FLAT),
+        lambda y_bar: metrics.risk_interval(y_bar, FLAT),
+        lambda y_bar: metrics.reliability(y_bar, FLAT),
+        lambda y_bar: metrics.compare(y_bar, PREDICTED, PREDICTED),
+        lambda y_bar: doctor.examine(y_bar),
+        lambda y_bar: unbiased_weights(y_bar, 3),
+    ],
+    ids=[
+        *("score", "interval", "prior", "prior interval", "confusion", "risk", "risk interval", "reliability"),
+        *("compare", "doctor", "weights"),
+    ],
+)
+def test_a_measurement_checks_labels_once(checks, call, y_bar):
+    call(y_bar)
+    assert len(checks) == 1, checks

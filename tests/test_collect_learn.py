@@ -421,14 +421,14 @@ def test_the_trainer_survives_errors_and_says_them(tmp_path):
 def test_the_trainer_stops_between_parts(tmp_path, monkeypatch):
     store, truth = recorded(tmp_path / "answers.db", n=100)
     begun, go_on = threading.Event(), threading.Event()
-    fit = learn._Classifier.fit
+    fit = learn.ComplementaryClassifier.fit
 
     def slow(self, X, y_bar):
         begun.set()
         go_on.wait(600)
         return fit(self, X, y_bar)
 
-    monkeypatch.setattr(learn._Classifier, "fit", slow)
+    monkeypatch.setattr(learn.ComplementaryClassifier, "fit", slow)
     with store:
         answer_all(store, truth, 60)
         with Trainer(store, **QUICK) as trainer:

@@ -33,6 +33,7 @@ from naysayer.data import datasets
 from naysayer.engine import population as training
 from naysayer.engine import stack
 from naysayer.models import classifier as estimators
+from naysayer.objectives import OBJECTIVES, Forward
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
 
@@ -195,21 +196,32 @@ def test_a_linear_model_has_one_layer():
     assert accuracy(model, X, y) > 0.9
 
 
+def seeded(build):
+    """Build a module whose weights do not depend on what was drawn before: a run starts from them."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return build()
+
+
+def perceptron(width=8):
+    return seeded(lambda: nn.Sequential(nn.Linear(4, width), nn.Tanh(), nn.Linear(width, 3)))
+
+
 def convolutional():
-    parts = (nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Dropout(0.1), nn.Linear(288, 10))
-    return nn.Sequential(*parts)
+    image = (nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten())
+    return nn.Sequential(*image, nn.Dropout(0.1), nn.Linear(288, 10))
 
 
 def test_a_module_of_ones_own_is_copied_and_left_alone(digits):
     X, y, y_bar = blobs()
-    module = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+    module = perceptron(16)
     before = {k: v.clone() for k, v in module.state_dict().items()}
     assert accuracy(quick(network=module, max_epochs=30).fit(X, y_bar), X, y) > 0.9
     assert all(torch.equal(v, before[k]) for k, v in module.state_dict().items())
 
     images = digits.X_train.reshape(-1, 1, 8, 8)
     three = complement(digits.y_train, 10, n_labels=3, random_state=0)
-    model = quick(network=convolutional(), max_epochs=8).fit(images, three)
+    model = quick(network=seeded(convolutional), max_epochs=8).fit(images, three)
     assert accuracy(model, digits.X_test.reshape(-1, 1, 8, 8), digits.y_test) > 0.8
 
 
@@ -230,7 +242,7 @@ def test_a_function_is_told_features_and_classes():
 @pytest.mark.parametrize("outputs", [2, 5])
 def test_a_network_with_other_outputs_than_classes_is_refused(method, outputs):
     X, _, y_bar = blobs()
-    with raises(f"`network` must give 3 logits an example, one a class; got ({outputs},)"):
+    with raises(f"`network` must give 3 logits per example, one per class; got ({outputs},)"):
         quick(method, nn.Linear(4, outputs)).fit(X, y_bar)
 
 
@@ -246,6 +258,50 @@ def test_a_loss_of_ones_own():
     for loss in ("mean_absolute_error", "one_vs_all(ramp)"):
         with pytest.raises(AssertionError):
             same_model(named, quick("free", loss=loss).fit(X, y_bar), X)
+
+
+class Sharpened(Forward):
+    """A method of one's own: its constructor takes the matrix, something new, and nothing else."""
+
+    def __init__(self, n_classes, *, sharpness=2.0, transition=None):
+        super().__init__(n_classes, transition)
+        self.sharpness = sharpness
+
+    def example_losses(self, logits, y_bar):
+        return super().example_losses(self.sharpness * logits, y_bar)
+
+
+def test_a_method_put_into_the_table_is_trained(monkeypatch):
+    X, y, y_bar = blobs()
+    monkeypatch.setitem(OBJECTIVES, "mine", Sharpened)
+    model = quick("mine", alpha=0.5, beta=0.1, loss="mean_absolute_error", max_epochs=30).fit(X, y_bar)
+    assert model.method_ == "mine"
+    assert accuracy(model, X, y) > 0.9
+    assert [t["method"] for t in quick(["mine", "forward"], max_epochs=2).fit(X, y_bar).trials_] == ["mine", "forward"]
+    with pytest.raises(AssertionError):
+        same_model(model, quick("forward", max_epochs=30).fit(X, y_bar), X, 1e-4)
+    # What its constructor takes by name, it gets.
+    q = np.array([[0.3, 0.6, 0.1], [0.1, 0.3, 0.6], [0.6, 0.1, 0.3]])
+    told = complement(y, 3, transition=q, random_state=0)
+    assert accuracy(quick("mine", max_epochs=30, transition=q).fit(X, told), X, y) > 0.85
+    assert accuracy(quick("mine", max_epochs=30).fit(X, told), X, y) < 0.3
+
+
+def test_an_objective_of_ones_own_is_trained_under_its_name(monkeypatch, tmp_path):
+    X, _, y_bar = blobs()
+    own = Sharpened(3, sharpness=3.0)
+    model = quick({"sharper": own, "plain": Forward(3)}, lr=(0.003, 0.01)).fit(X, y_bar)
+    assert [t["method"] for t in model.trials_] == ["sharper", "sharper", "plain", "plain"]
+    assert model.method_ in ("sharper", "plain")
+    same_model(quick({"plain": Forward(3)}).fit(X, y_bar), quick("forward").fit(X, y_bar), X)
+    monkeypatch.setitem(OBJECTIVES, "mine", partial(Sharpened, sharpness=3.0))
+    only = quick({"sharper": own}).fit(X, y_bar)
+    same_model(only, quick("mine").fit(X, y_bar), X)
+    same_model(only, clone(only).fit(X, y_bar), X)
+    only.save(tmp_path)
+    back = ComplementaryClassifier.load(tmp_path)
+    same_model(only, back, X)
+    assert back.method_ == "sharper"
 
 
 def test_settings_reach_the_engine():
@@ -493,7 +549,7 @@ def test_images_must_keep_their_shape():
         ({"X": np.ones(240)}, "Expected 2D array, got 1D array instead"),
         ({"X": [["a"] * 4] * 240}, "could not convert string to float"),
         ({"X": sparse.csr_matrix((50_000, 50_000))}, "sparse `X` is made dense and must have at most 2**31 entries"),
-        ({"X": np.ones((239, 4))}, "`X` and `y_bar` must have as many rows; got 239 and 240"),
+        ({"X": np.ones((239, 4))}, "`X` and `y_bar` must have the same number of rows; got 239 and 240"),
         ({"y_bar": None}, "the target y is None"),
         ({"y_bar": []}, "`y_bar` must hold at least one label; got none"),
         ({"y_bar": [1] * 240}, "`y_bar` must name at least 2 classes; got 1 class, 1"),
@@ -524,6 +580,12 @@ def test_data_refused(change, words):
         ({"method": ["free", None]}, "`method` must be 'auto' or one of"),
         ({"method": 5}, "`method` must be 'auto' or one of"),
         ({"method": []}, "`method` must name at least one method"),
+        ({"method": {}}, "`method` must name at least one method"),
+        (
+            {"method": {"mine": Forward(4)}},
+            "a `method` of your own must be an objective of 3 classes; got 4 for 'mine'",
+        ),
+        ({"method": {"mine": "forward"}}, "must be an objective of 3 classes; got 'forward' for 'mine'"),
         ({"network": "transformer"}, "`network` must be 'mlp', 'linear', a module, or a function that builds one"),
         ({"network": 7}, "`network` must be 'mlp', 'linear', a module, or a function that builds one; got 7"),
         ({"hidden": (0,)}, "`hidden` must be a whole number of at least 1; got 0"),
@@ -586,8 +648,7 @@ def test_searches_choose_by_labels_alone(encoding):
 
 def test_clones_and_pickles():
     X, _, y_bar = blobs()
-    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
-    for network in ("mlp", module):
+    for network in ("mlp", perceptron()):
         model = quick(network=network).fit(X, y_bar)
         same_model(model, pickle.loads(pickle.dumps(model)), X)
         copy = clone(model)

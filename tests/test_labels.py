@@ -8,11 +8,13 @@ import math
 import numpy as np
 import pandas
 import pytest
+import torch
 
 from helpers import assert_frequencies, assert_shares, raises, random_transition
 from naysayer import complement, ruled_out, transition
 from naysayer.labels import drawing
 from naysayer.labels.drawing import generator
+from naysayer.labels.kinds import is_ordinary
 from naysayer.labels.reading import is_missing
 
 
@@ -27,6 +29,30 @@ def test_the_frequency_helpers_can_fail():
         assert_shares([600, 1000], 1000, [0.5, 1.0])
     with pytest.raises(AssertionError):
         assert_shares([500, 999], 1000, [0.5, 1.0])
+
+
+# ---- kinds ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known_transition", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_a_label_is_ordinary_that_rules_out_all_classes_but_one(n_classes, known_transition):
+    sizes = list(range(n_classes))
+    # Of two classes "not a" is "is b", but where a matrix says how "not a" came about, it has to pass through that.
+    ordinary = [s == n_classes - 1 and not (n_classes == 2 and known_transition) for s in sizes]
+    assert [is_ordinary(s, n_classes, known_transition) for s in sizes] == ordinary
+    for array in (
+        np.array(sizes),
+        np.array(sizes, dtype="float32"),
+        torch.tensor(sizes),
+        torch.tensor([sizes]).float(),
+    ):
+        found = is_ordinary(array, n_classes, known_transition)
+        assert type(found) is type(array)
+        assert found.shape == array.shape
+        assert np.ravel(found).tolist() == ordinary
+    traced = torch.func.vmap(lambda size: is_ordinary(size, n_classes, known_transition))(torch.tensor(sizes))
+    assert traced.tolist() == ordinary
 
 
 # ---- one label ------------------------------------------------------------------------------------------------

@@ -436,8 +436,57 @@ def test_blocks_do_not_matter(data, monkeypatch):
     ruled = np.eye(4, dtype=bool)[data[0]]
     whole = everything(*data), everything(ruled, *data[1:])
     monkeypatch.setattr(weights, "_BLOCK", 28)
+    monkeypatch.setattr(weights, "_COLUMNS", 9)
     np.testing.assert_allclose(everything(*data), whole[0], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(everything(ruled, *data[1:]), whole[1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("q", [None, BIASED, NOISY], ids=["uniform", "biased", "noisy"])
+def test_weights_are_those_of_the_formula_to_all_digits(q):
+    rng = np.random.default_rng(0)
+    rows = np.array([[k in chosen for k in range(4)] for s in (1, 2, 3) for chosen in combinations(range(4), s)])
+    inverse = None if q is None else np.linalg.inv(q)
+
+    def formula(row):
+        size = row.sum()
+        if size == 3:
+            return (~row).astype(float)
+        return 1.0 - 3.0 / size * row if inverse is None else inverse[row].mean(axis=0)
+
+    wanted = np.array([formula(row) for row in rows])
+    made, _ = weights.read(rows, 4, q)
+    np.testing.assert_allclose(made.weights(slice(None)), wanted, rtol=0, atol=1e-12)
+    classes = rng.integers(4, size=len(rows))
+    np.testing.assert_allclose(made.at(classes), wanted[np.arange(len(rows)), classes], rtol=0, atol=1e-12)
+    single, _ = weights.read(np.arange(4), 4, q)
+    np.testing.assert_allclose(single.weights(slice(None)), wanted[:4], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(single.at(np.arange(4)), np.diag(wanted[:4]), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("q", [None, transition.noisy(50, 0.5)], ids=["uniform", "noisy"])
+def test_labels_of_one_class_each_never_make_a_row_of_weights_for_each(monkeypatch, q):
+    largest = []
+
+    def watched(function):
+        def call(*arguments):
+            out = function(*arguments)
+            largest.append(out.numel())
+            return out
+
+        return call
+
+    for name in ("label_weights", "weights_at", "spread"):
+        monkeypatch.setattr(weights, name, watched(getattr(weights, name)))
+    monkeypatch.setattr(weights, "_BLOCK", 500)
+    rng = np.random.default_rng(0)
+    y_bar, y_pred, logits = rng.integers(50, size=4000), rng.integers(50, size=4000), rng.normal(size=(4000, 50))
+    metrics.accuracy_interval(y_bar, y_pred, 50, transition=q)
+    metrics.compare(y_bar, y_pred, y_bar, 50, transition=q)
+    metrics.class_prior_interval(y_bar, 50, transition=q)
+    metrics.confusion_matrix(y_bar, y_pred, 50, transition=q)
+    metrics.risk(y_bar, logits, transition=q)
+    assert len(largest) > 400  # the blocks of the risk
+    assert max(largest) == 4000
 
 
 def test_names_of_classes_do_not_matter(data):
@@ -581,7 +630,7 @@ FLAT = [[0.2, 0.3, 0.5]] * 3
     [
         (lambda: metrics.accuracy_score([], []), "`y_bar` must hold at least one label; got none"),
         (lambda: metrics.accuracy_score([0], []), "`y_pred` must hold at least one label; got none"),
-        (lambda: metrics.accuracy_score([0, 1], [1]), "`y_bar` and `y_pred` must have one length; got 2 and 1"),
+        (lambda: metrics.accuracy_score([0, 1], [1]), "`y_bar` and `y_pred` must have the same length; got 2 and 1"),
         (lambda: metrics.accuracy_score(*ONE, n_classes=2), "`y_bar` must hold classes 0 to 1; got 2 at row 2"),
         (
             lambda: metrics.accuracy_score([0, 1], [1, 7], n_classes=3),
@@ -601,13 +650,13 @@ FLAT = [[0.2, 0.3, 0.5]] * 3
         (lambda: metrics.risk_interval(ONE[0], FLAT, confidence=0.0), "`confidence` must lie .*; got 0.0"),
         (lambda: metrics.reliability(ONE[0], FLAT, confidence=float("nan")), "`confidence` must lie .*; got nan"),
         (lambda: metrics.compare(*ONE, [0, 0, 0], confidence=-1), "`confidence` must lie .*; got -1"),
-        (lambda: metrics.compare(*ONE, [0, 0]), "`y_bar` and `y_pred_b` must have one length; got 3 and 2"),
+        (lambda: metrics.compare(*ONE, [0, 0]), "`y_bar` and `y_pred_b` must have the same length; got 3 and 2"),
         (lambda: metrics.confusion_matrix(*ONE, normalize="rows"), "`normalize` must be None, .* got 'rows'"),
-        (lambda: metrics.risk([0, 1], FLAT), "`y_bar` and `logits` must have one length; got 2 and 3"),
+        (lambda: metrics.risk([0, 1], FLAT), "`y_bar` and `logits` must have the same length; got 2 and 3"),
         (lambda: metrics.risk([0, 1], [0.1, 0.2]), r"`logits` must be \(N, K\) numbers; got shape \(2,\)"),
         (lambda: metrics.risk([0, 1], [["a", "b"]] * 2), r"`logits` must be .*; got shape \(2, 2\), dtype <U1"),
-        (lambda: metrics.risk([0, 4, 1], FLAT), "`logits` must have one column a class; got 3, and 5 in `y_bar`"),
-        (lambda: metrics.risk([[True, False]] * 3, FLAT), "`logits` must have one column a class; got 3, and 2 in"),
+        (lambda: metrics.risk([0, 4, 1], FLAT), "`logits` must have one column per class; got 3, and 5 in `y_bar`"),
+        (lambda: metrics.risk([[True, False]] * 3, FLAT), "`logits` must have one column per class; got 3, and 2 in"),
         (lambda: metrics.risk([0, 1], [[0, 1], [0, np.nan]]), "`logits` must be finite; got nan at row 1, column 1"),
         (lambda: metrics.risk(ONE[0], FLAT, lambda g: g.sum()), r"`loss` must map \(3, 3\) logits .*; got \(\)"),
         (lambda: metrics.risk(ONE[0], FLAT, "log"), "`loss` must be a callable or one of"),

@@ -29,7 +29,8 @@ from naysayer.measure import metrics
 from naysayer.measure.answers import Answers, accuracy, error_rates, from_standing, labels
 from naysayer.measure.intervals import Interval
 from naysayer.models.classifier import ComplementaryClassifier
-from naysayer.objectives import Forward, Objective
+from naysayer.models.crossfit import deal, others, predict_held_out
+from naysayer.objectives import Forward
 
 FOLDS = 5
 FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
@@ -63,15 +64,6 @@ class Likelihood(Forward):
         left = torch.logsumexp(log_p.masked_fill(y_bar, -math.inf), dim=-1)
         out = torch.logsumexp(log_p.masked_fill(~y_bar, -math.inf), dim=-1)
         return -torch.logaddexp(left, out + self.log_odds)
-
-
-class _Classifier(ComplementaryClassifier):
-    """The estimator with the likelihood of answers as what it minimises."""
-
-    error_rate = LEAST_ERROR
-
-    def _objective(self, method: str) -> Objective:
-        return Likelihood(len(self.classes_), self.error_rate)
 
 
 @dataclass(frozen=True)
@@ -185,18 +177,17 @@ def train(
     e = error_rates(said).overall.estimate if error_rate is None else error_rate
     # Items without a label, at which nobody could tell or answers contradict each other, teach nothing, but are
     # predicted: an estimate without them would leave out the very answers that speak against a model.
-    fold_of = np.empty(len(ordered), dtype=np.int64)
     random = np.random.default_rng(random_state)
-    for part in (rows, np.setdiff1d(np.arange(len(ordered)), rows)):
-        fold_of[random.permutation(part)] = np.arange(len(part)) % FOLDS
-    predicted = np.empty(len(ordered), dtype=np.int64)
-    models = []
-    for fold in range(FOLDS):
+    unlabelled = others(np.arange(len(ordered)), rows)
+    kinds = (deal(random.permutation(kind), FOLDS) for kind in (rows, unlabelled))
+    parts = [np.sort(np.concatenate(part)) for part in zip(*kinds)]
+    models: list[ComplementaryClassifier] = []
+
+    def predict(part: int, held_out: NDArray[np.int64]) -> NDArray[np.int64]:
         on_fold()
-        held_out = np.flatnonzero(fold_of == fold)
-        kept = rows[fold_of[rows] != fold]
-        model = _Classifier(
-            "forward",
+        kept = others(rows, held_out)
+        model = ComplementaryClassifier(
+            {"forward": Likelihood(project.n_classes, max(e, LEAST_ERROR))},
             _network(network, encoder),
             lr=(1e-3, 3e-3, 1e-2),  # pixels by the thousand need the first, few columns learn sooner by the last
             max_epochs=max_epochs,
@@ -205,14 +196,15 @@ def train(
             classes=np.arange(project.n_classes),
             standardize=False,  # the encoders' columns are of one scale
             device=device,
-            random_state=random_state + fold,
+            random_state=random_state + part,
         )
-        model.error_rate = max(e, LEAST_ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of single runs that failed; others serve
             model.fit(X[kept], known.ruled_out[kept])
-        predicted[held_out] = model.predict_proba(X[held_out]).argmax(axis=1)
         models.append(model)
+        return model.predict_proba(X[held_out]).argmax(axis=1)
+
+    predicted = predict_held_out(parts, len(ordered), predict)
     estimate = _accuracy(said, predicted, known.ruled_out[rows], rows, error_rate, confidence)
     joined = _join(models, project.classes, estimate)
     n_answers = sum(standing.value != "skip" for standing in given)
@@ -252,6 +244,7 @@ def _join(
         setattr(joined, name, {key: torch.cat([part[key] for part in parts]) for key in parts[0]})
     joined.trials_ = [trial for model in models for trial in model.trials_]
     joined.classes_, joined.classes = np.array(classes), None
+    joined.method = joined.method_  # what can be saved; what answers' errors changed in it is in `Trained`
     joined.estimated_accuracy_ = estimate
     return joined
 

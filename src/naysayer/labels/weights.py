@@ -14,6 +14,7 @@ from torch import Tensor
 
 from naysayer.labels import transition as transitions
 from naysayer.labels.checks import check_labels
+from naysayer.labels.kinds import is_ordinary
 
 
 def unbiased_weights(y_bar: Any, n_classes: int, transition: ArrayLike | None = None) -> Tensor:
@@ -69,39 +70,47 @@ def one_hot(y_bar: Tensor, n_classes: int) -> Tensor:
     return y_bar.unsqueeze(-1) == torch.arange(n_classes, device=y_bar.device)
 
 
-def label_weights(y_bar: Tensor, n_classes: int, inverse: Tensor | None = None) -> Tensor:
-    """Rows W of :func:`unbiased_weights`, unchecked: (..., B) or (..., B, K) → (..., B, K)."""
+def label_weights(
+    y_bar: Tensor, n_classes: int, inverse: Tensor | None = None, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Rows W of :func:`unbiased_weights`, unchecked: (..., B) or (..., B, K) → (..., B, K).
+
+    `dtype` is that of the weights, and of `inverse` if there is one; torch's default type if None.
+    """
     if not is_sets(y_bar):
         if inverse is not None:
             return inverse[y_bar]
-        return torch.where(one_hot(y_bar, n_classes), 2.0 - n_classes, 1.0)
-    singles, ordinary = split_kinds(y_bar, inverse is not None)
+        low = 2.0 - n_classes if dtype is None else torch.full((), 2.0 - n_classes, dtype=dtype, device=y_bar.device)
+        return torch.where(one_hot(y_bar, n_classes), low, 1.0)
+    singles, ordinary = split_kinds(y_bar, inverse is not None, dtype)
     return spread(singles, inverse) + ordinary
 
 
-def weights_at(y_bar: Tensor, classes: Tensor, n_classes: int, inverse: Tensor | None = None) -> Tensor:
-    """W_i[k_i] for one class k_i an example, without the other K - 1: (..., B), (..., B) → (..., B)."""
+def weights_at(
+    y_bar: Tensor, classes: Tensor, n_classes: int, inverse: Tensor | None = None, dtype: torch.dtype | None = None
+) -> Tensor:
+    """W_i[k_i] for one class k_i per example, without the other K - 1: (..., B), (..., B) → (..., B)."""
     if not is_sets(y_bar):
         if inverse is not None:
             return inverse[y_bar, classes]
-        return 1.0 - (n_classes - 1) * (y_bar == classes).to(torch.get_default_dtype())
-    weights = label_weights(y_bar, n_classes, inverse)
+        return 1.0 - (n_classes - 1) * (y_bar == classes).to(dtype or torch.get_default_dtype())
+    weights = label_weights(y_bar, n_classes, inverse, dtype)
     return weights.gather(-1, classes.expand(weights.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
 
-def split_kinds(ruled_out: Tensor, known_transition: bool = False) -> tuple[Tensor, Tensor]:
+def split_kinds(
+    ruled_out: Tensor, known_transition: bool = False, dtype: torch.dtype | None = None
+) -> tuple[Tensor, Tensor]:
     """Split a ruled-out matrix into its complementary labels and its ordinary ones, each (..., B, K).
 
     A set of s complementary labels becomes 1/s at each of them, since its row of weights is the mean of
-    theirs; an ordinary label becomes 1 at its class. With two classes "not a" is "is b": the row counts as
-    complementary only where a transition matrix says how "not a" came about.
+    theirs; an ordinary label (:func:`~naysayer.labels.kinds.is_ordinary`) becomes 1 at its class.
     """
-    n_classes = ruled_out.shape[-1]
-    ruled = ruled_out.to(torch.get_default_dtype())
+    ruled = ruled_out.to(dtype or torch.get_default_dtype())
     size = ruled.sum(dim=-1, keepdim=True)
-    is_ordinary = (size == n_classes - 1) & (not (known_transition and n_classes == 2))
-    singles = torch.where(is_ordinary, 0.0, ruled / size.clamp(min=1.0))
-    ordinary = torch.where(is_ordinary, 1.0 - ruled, 0.0)
+    names_one = is_ordinary(size, ruled_out.shape[-1], known_transition)
+    singles = torch.where(names_one, 0.0, ruled / size.clamp(min=1.0))
+    ordinary = torch.where(names_one, 1.0 - ruled, 0.0)
     return singles, ordinary
 
 

@@ -28,7 +28,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,9 +37,6 @@ from scipy.stats import binomtest, chisquare
 from naysayer.measure import doctor, planning
 from naysayer.measure.design import LARGEST_ERROR, Design
 from naysayer.measure.intervals import Interval, tail_probability
-
-if TYPE_CHECKING:
-    from naysayer.collect.store import Standing, Store
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -145,15 +142,15 @@ class Answers:
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
-def read_answers(store: Store) -> Answers:
-    """Read the answers that stand in a store."""
+def read_answers(store: Any) -> Answers:
+    """Read the answers that stand in a store, such as :class:`naysayer.collect.store.Store`."""
     return from_standing(store.standing(), store.project.classes, store.project.probabilities)
 
 
 def from_standing(
-    given: Iterable[Standing], classes: Sequence[str], probabilities: Sequence[float] | None = None
+    given: Iterable[Any], classes: Sequence[str], probabilities: Sequence[float] | None = None
 ) -> Answers:
-    """Take over standing answers, such as those up to some time."""
+    """Take over standing answers (:class:`naysayer.collect.records.Standing`), such as those up to some time."""
     rows = [(s.item_id, s.class_index, s.value, s.annotator, s.probability, s.repeat_of is not None) for s in given]
     items, asked, values, people, chances, repeat = zip(*rows) if rows else ((),) * 6
     return Answers.of(
@@ -171,7 +168,7 @@ def _codes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
 # ---- labels ------------------------------------------------------------------------------------------------------
 
 
-class Labels(NamedTuple):
+class ItemLabels(NamedTuple):
     """Answers as labels of N items: what is ruled out (N, K), and which items (N,) somebody's yes names a class of."""
 
     ruled_out: Bools
@@ -179,7 +176,7 @@ class Labels(NamedTuple):
     confirmed: Bools
 
 
-def labels(answers: Answers) -> Labels:
+def labels(answers: Answers) -> ItemLabels:
     """Turn answers into labels: an item may be what has the most votes, yes less no, and nothing else.
 
     Of items without a yes those are the classes that were not ruled out; of others the one named. `confirmed` are the
@@ -196,7 +193,7 @@ def labels(answers: Answers) -> Labels:
     array([False,  True])
     """
     most = answers.votes.max(axis=1, initial=-(2**31), keepdims=True)
-    return Labels(answers.votes < most, most[:, 0] > 0, most[:, 0] > 1)
+    return ItemLabels(answers.votes < most, most[:, 0] > 0, most[:, 0] > 1)
 
 
 def transition(weights: ArrayLike, error_rate: float = 0.0) -> Floats:
@@ -335,8 +332,8 @@ def accuracy(
     r"""Estimate the accuracy of predictions from answers to other questions than they were learned from, without bias.
 
     The mean of :math:`W_{i\hat y_i}` (see the module), with Gaffke's bounds as in
-    :func:`naysayer.measure.metrics.accuracy_interval`; they are widened by what another error rate within its own interval
-    would change.
+    :func:`naysayer.measure.metrics.accuracy_interval`; they are widened by what another error rate within its own
+    interval would change.
 
     Parameters
     ----------
@@ -433,7 +430,7 @@ def _estimates(
 
 
 @dataclass(frozen=True)
-class Report:
+class AnswerReport:
     """What :func:`examine` found: all that the owner's page shows beside plain counts.
 
     Attributes
@@ -466,7 +463,7 @@ class Report:
         return asdict(self) | {"priors": priors}
 
 
-def examine(answers: Answers, confidence: float = 0.95) -> Report:
+def examine(answers: Answers, confidence: float = 0.95) -> AnswerReport:
     """Say what answers tell: how reliable they are, how common the classes, whether all is as it should be.
 
     Examples
@@ -498,7 +495,7 @@ def examine(answers: Answers, confidence: float = 0.95) -> Report:
     if uniform and answers.n_classes > 2 and len(no):
         found = doctor.examine(no, answers.n_classes, answers.classes, confidence).findings
         findings = [finding for finding in found if finding.level in ("problem", "warning")]
-    return Report(
+    return AnswerReport(
         n_answers=int((answers.value >= 0).sum()),
         n_items=int(np.count_nonzero(design.told)),
         n_named=int(known.named.sum()),

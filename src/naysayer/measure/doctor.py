@@ -15,8 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom, binomtest
 
 from naysayer.labels.checks import check_labels
+from naysayer.labels.kinds import is_ordinary
 from naysayer.measure import planning
-from naysayer.measure.metrics import class_prior_interval
+from naysayer.measure.intervals import tail_probability
+from naysayer.measure.sample import take
 
 FEW = 10  # labels for each of K - 1 classes; with fewer, nothing can be learned
 SMALL = 5_000  # labels below which forward correction and the reduction usually win
@@ -43,7 +45,7 @@ class ClassRow:
 
 
 @dataclass(frozen=True)
-class Report:
+class LabelReport:
     """What :func:`examine` found.
 
     Attributes
@@ -51,7 +53,7 @@ class Report:
     n_rows, n_classes : N and K.
     kinds : how many rows are "complementary" (they rule out one class), "several" (more than one), "ordinary" (all but
         one) and "silent" (none). With two classes every label is an ordinary one.
-    classes : one row a class.
+    classes : one row per class.
     findings : what the checks found, in their order.
     advice : sentences on what to use.
     """
@@ -73,7 +75,7 @@ def examine(
     n_classes: int | None = None,
     class_names: Sequence[Any] | None = None,
     confidence: float = 0.95,
-) -> Report:
+) -> LabelReport:
     r"""Find what is wrong with labels, or may be, and say what to use.
 
     A uniform set of s labels rules out class c with probability :math:`(1 - \pi_c)\, s / (K-1)`, at most
@@ -91,7 +93,7 @@ def examine(
 
     Returns
     -------
-    Report
+    LabelReport
 
     Examples
     --------
@@ -109,7 +111,8 @@ def examine(
     names = [str(name) for name in (range(found) if class_names is None else class_names)]
     if len(names) != found:
         raise ValueError(f"`class_names` must name each of {found} classes; got {len(names)} names")
-    priors = np.transpose(class_prior_interval(labels, found, confidence))
+    tail = tail_probability(confidence)
+    priors = np.transpose(take(labels, found)[0].class_prior_interval(tail))
     case = _Case(labels, names, 1.0 - confidence)
     counts = zip(case.ruled_out.tolist(), case.named.tolist(), priors.tolist())
     classes = [ClassRow(name, ruled, named, *prior) for name, (ruled, named, prior) in zip(names, counts)]
@@ -117,7 +120,7 @@ def examine(
     if n_classes is None and labels.ndim == 1:
         text = f"{found:,} classes are assumed, as {found - 1} is the largest label; pass n_classes if there are more."
         findings.insert(0, Finding("note", text))
-    return Report(len(labels), found, case.kinds, classes, findings, list(_advice(case, findings)))
+    return LabelReport(len(labels), found, case.kinds, classes, findings, list(_advice(case, findings)))
 
 
 class _Case:
@@ -134,8 +137,9 @@ class _Case:
             self.ruled_out = np.bincount(labels, minlength=self.n_classes)
         else:
             size = labels.sum(axis=1)
-            chosen = (size > 0) & (size < self.n_classes - 1)
-            self.complementary, self.ordinary = labels[chosen], labels[size == self.n_classes - 1]
+            ordinary = is_ordinary(size, self.n_classes)
+            chosen = (size > 0) & ~ordinary
+            self.complementary, self.ordinary = labels[chosen], labels[ordinary]
             self.n_silent, self.sizes = int((size == 0).sum()), size[chosen]
             self.ruled_out = self.complementary.sum(axis=0)
         self.named = (~self.ordinary).sum(axis=0)
@@ -151,7 +155,7 @@ class _Case:
 
     @property
     def too_few(self) -> int:
-        """How many labels would be a start; 0 where there are as many."""
+        """How many labels would be a start; 0 where there are that many already."""
         needed = FEW * (self.n_classes - 1)
         return needed if self.n_labels < needed else 0
 
@@ -233,9 +237,8 @@ def _kinds_disagree(case: _Case) -> Iterator[Finding]:
     """Class priors that differ between the two kinds of label."""
     if not case.n_complementary or not case.n_ordinary:
         return
-    confidence = 1.0 - case.level / (2 * case.n_classes)
-    a = class_prior_interval(case.complementary, case.n_classes, confidence)
-    b = class_prior_interval(case.ordinary, case.n_classes, confidence)
+    tail = tail_probability(1.0 - case.level / (2 * case.n_classes))
+    a, b = (take(kind, case.n_classes)[0].class_prior_interval(tail) for kind in (case.complementary, case.ordinary))
     gap = np.maximum(a.low - b.high, b.low - a.high)
     k = int(np.argmax(gap))
     if gap[k] > 0:

@@ -12,7 +12,6 @@ largest class in sight. Pass it: a last class that nobody named would make K, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, t
 
-from naysayer.common.checks import to_numpy
+from naysayer.common.checks import check_count, to_numpy
 from naysayer.labels import transition as transitions
 from naysayer.losses import Loss, cross_entropy, get_loss
 from naysayer.measure.intervals import Floats, Interval, mean_interval, tail_probability
@@ -72,8 +71,8 @@ def accuracy_score(
     >>> accuracy_score([1, 2, 0, 2], [0, 1, 2, 2], n_classes=3)  # the last one is
     0.5
     """
-    labels, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
-    return float(labels.at(predicted).mean())
+    sample, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
+    return sample.accuracy(predicted)
 
 
 def accuracy_interval(
@@ -117,9 +116,8 @@ def accuracy_interval(
     >>> print(f"{estimate:.3f}, from {low:.3f} to {high:.3f}")
     0.800, from 0.648 to 0.902
     """
-    labels, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
-    low, high = labels.ends()
-    return mean_interval(labels.at(predicted), low.min(), high.max(), tail_probability(confidence))
+    sample, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
+    return sample.accuracy_interval(predicted, tail_probability(confidence))
 
 
 def class_prior(y_bar: ArrayLike, n_classes: int | None = None, transition: ArrayLike | None = None) -> Floats:
@@ -138,8 +136,8 @@ def class_prior(y_bar: ArrayLike, n_classes: int | None = None, transition: Arra
     >>> class_prior([1, 2, 2, 2, 1, 0, 2, 1, 2, 2], n_classes=3).round(3)
     array([ 0.8,  0.4, -0.2])
     """
-    labels, _ = read(y_bar, n_classes, transition)
-    return labels.summed(np.zeros(len(labels), dtype=np.int64), 1)[:, 0] / len(labels)
+    sample, _ = read(y_bar, n_classes, transition)
+    return sample.summed(np.zeros(len(sample), dtype=np.int64), 1)[:, 0] / len(sample)
 
 
 def class_prior_interval(
@@ -162,14 +160,8 @@ def class_prior_interval(
     (array([1., 0., 0.]), array([0.96, 0.  , 0.  ]), array([1.  , 0.14, 0.14]))
     """
     tail = tail_probability(confidence)
-    labels, _ = read(y_bar, n_classes, transition)
-    distinct, counts = np.unique(labels.labels, axis=0, return_counts=True)  # K bounds of few values, not of N
-    kinds = replace(labels, labels=distinct)
-    each = (
-        mean_interval(kinds.at(np.full(len(kinds), k)), low, high, tail, counts=counts)
-        for k, (low, high) in enumerate(zip(*labels.ends()))
-    )
-    return Interval(*np.array(list(each)).T)
+    sample, _ = read(y_bar, n_classes, transition)
+    return sample.class_prior_interval(tail)
 
 
 def confusion_matrix(
@@ -201,8 +193,8 @@ def confusion_matrix(
     """
     if normalize not in (None, "true", "pred", "all"):
         raise ValueError(f"`normalize` must be None, 'true', 'pred' or 'all'; got {normalize!r}")
-    labels, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
-    counts = labels.summed(predicted, labels.n_classes)
+    sample, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
+    counts = sample.summed(predicted, sample.n_classes)
     if normalize is None:
         return counts
     total = counts.sum(axis={"true": 1, "pred": 0, "all": None}[normalize], keepdims=True)
@@ -295,24 +287,23 @@ def reliability(
     (array([0, 4]), array([ nan, 0.75]), array([nan,  0.]))
     """
     tail = tail_probability(confidence)
-    if isinstance(n_bins, bool) or not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
-        raise ValueError(f"`n_bins` must be a whole number of at least 1; got {n_bins!r}")
-    labels, blocks = read_outputs(y_bar, probabilities, transition, name="probabilities")
-    largest, predicted = np.empty(len(labels)), np.empty(len(labels), dtype=np.int64)
+    n_bins = check_count(n_bins, "`n_bins`")
+    sample, blocks = read_outputs(y_bar, probabilities, transition, name="probabilities")
+    largest, predicted = np.empty(len(sample)), np.empty(len(sample), dtype=np.int64)
     for rows, part in blocks:
         if bool((part < 0).any()) or float((part.sum(dim=1) - 1.0).abs().max()) > 1e-2:
             raise ValueError("each row of `probabilities` must be a distribution; got others; apply a softmax?")
         largest[rows], predicted[rows] = (values.numpy() for values in part.max(dim=1))
     edges = np.linspace(0.0, 1.0, n_bins + 1)
     bins = np.digitize(largest, edges[1:-1], right=True)
-    values = labels.at(predicted)
-    low, high = labels.ends()
+    values = sample.at(predicted)
+    low, high = sample.ends()
     each = np.full((4, n_bins), np.nan)
     for b in np.unique(bins):
         inside = bins == b
         each[:, b] = largest[inside].mean(), *mean_interval(values[inside], low.min(), high.max(), tail)
     count = np.bincount(bins, minlength=n_bins)
-    error = float(np.nansum(count * np.abs(each[1] - each[0])) / len(labels))
+    error = float(np.nansum(count * np.abs(each[1] - each[0])) / len(sample))
     return Reliability(edges, count, each[0], each[1], each[2], each[3], error)
 
 
@@ -349,10 +340,10 @@ def compare(
     0.333, from -0.017 to 0.694, p = 0.062
     """
     tail = tail_probability(confidence)
-    labels, (a, b) = read(y_bar, n_classes, transition, y_pred_a=y_pred_a, y_pred_b=y_pred_b)
-    low, high = labels.ends()
+    sample, (a, b) = read(y_bar, n_classes, transition, y_pred_a=y_pred_a, y_pred_b=y_pred_b)
+    low, high = sample.ends()
     widest = high.max() - low.min()
-    values = labels.at(a) - labels.at(b)
+    values = sample.at(a) - sample.at(b)
     return Comparison(*mean_interval(values, -widest, widest, tail, least=-1.0), p_value=_p_value(values))
 
 
@@ -457,13 +448,15 @@ def _indices(values: NDArray[Any], index: dict[Any, int], *, name: str) -> NDArr
 def _example_risks(y_bar: Any, logits: Any, loss: str | Loss, transition: ArrayLike | None) -> Floats:
     """Weighted losses of the examples, (N,), whose mean is the risk."""
     loss = get_loss(loss)
-    labels, blocks = read_outputs(y_bar, logits, transition, name="logits")
-    risks = np.empty(len(labels))
+    sample, blocks = read_outputs(y_bar, logits, transition, name="logits")
+    risks = np.empty(len(sample))
     for rows, part in blocks:
         losses = loss(part).detach()
         if losses.shape != part.shape:
-            raise ValueError(f"`loss` must map {tuple(part.shape)} logits to as many losses; got {tuple(losses.shape)}")
-        risks[rows] = (labels.weights(rows) * losses.numpy()).sum(axis=1)
+            raise ValueError(
+                f"`loss` must map {tuple(part.shape)} logits to the same number of losses; got {tuple(losses.shape)}"
+            )
+        risks[rows] = (sample.weights(rows) * losses.numpy()).sum(axis=1)
     return risks
 
 

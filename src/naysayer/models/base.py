@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from naysayer.labels.encoding import encode_labels
-from naysayer.measure.metrics import accuracy_score
+from naysayer.measure.sample import take
 
 
 class ComplementaryMixin(ClassifierMixin):  # type: ignore[misc]
@@ -23,4 +23,5 @@ class ComplementaryMixin(ClassifierMixin):  # type: ignore[misc]
         """Estimate the accuracy from labels alone; unbiased, so it may leave [0, 1] when they are few."""
         predicted = self.predict_proba(X).argmax(axis=1)  # type: ignore[attr-defined]
         labels, classes = encode_labels(y_bar, self.classes_)  # type: ignore[attr-defined]
-        return accuracy_score(labels, predicted, len(classes), self.transition)  # type: ignore[attr-defined]
+        sample, (predicted,) = take(labels, len(classes), self.transition, y_pred=predicted)  # type: ignore[attr-defined]
+        return sample.accuracy(predicted)

@@ -17,8 +17,9 @@ from naysayer.labels import transition as transitions
 from naysayer.labels.checks import check_labels
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
-from naysayer.measure.intervals import Interval
-from naysayer.measure.metrics import accuracy_interval, accuracy_score
+from naysayer.labels.kinds import is_ordinary
+from naysayer.measure.intervals import Interval, tail_probability
+from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
 from naysayer.objectives import Forward, GradientAscent, NonNegative, Objective, Unbiased
 
@@ -73,7 +74,13 @@ def complementary_objective(
     >>> booster.predict([[0.0], [1.0], [2.0]]).argmax(axis=1)
     array([0, 1, 2])
     """
-    labels, n_classes = check_labels(y_bar, n_classes)
+    return _complementary_objective(*check_labels(y_bar, n_classes), transition, correction)
+
+
+def _complementary_objective(
+    labels: NDArray[Any], n_classes: int, transition: ArrayLike | None, correction: str
+) -> TreeObjective:
+    """Make the objective of labels that were checked."""
     if correction not in CORRECTIONS:
         raise ValueError(f"`correction` must be one of {', '.join(CORRECTIONS)}; got {correction!r}")
     objective = CORRECTIONS[correction](n_classes, transition=transition)
@@ -89,12 +96,19 @@ def complementary_objective(
         if dataset is not None and dataset.get_weight() is not None:
             raise ValueError("the dataset must have no weights; got some; repeat its rows instead")
         logits = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
-        (gradient,) = torch.autograd.grad(objective(logits, torch.from_numpy(labels)), logits)
+        (gradient,) = torch.autograd.grad(_value(objective, logits, labels), logits)
         h = curvature(torch.softmax(logits.detach(), dim=-1))
         # A sum of curvatures of exactly 0 would divide by zero in a leaf of examples that are all certain.
         return gradient.numpy() * said.sum(), h.clamp(min=1e-12).numpy()
 
     return gradient_and_curvature
+
+
+def _value(objective: Objective, logits: Tensor, labels: NDArray[Any]) -> Tensor:
+    """Give what calling the objective gives, of labels that need not be checked again in every round."""
+    y_bar = torch.from_numpy(labels)
+    value, scale = objective.measure(logits, y_bar, *objective._shares(y_bar, count=True))
+    return value * scale
 
 
 class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
@@ -109,7 +123,8 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
     learning_rate, num_leaves : as in LightGBM.
     correction : "forward", "free", "nonnegative" or "ascent", see :func:`complementary_objective`. Start with
         "forward"; the corrections see the whole training set at once, and trees fit its chance quickly.
-    classes : the K class values, see :func:`~naysayer.labels.encoding.encode_labels`; if None, those that occur in `y_bar`.
+    classes : the K class values, see :func:`~naysayer.labels.encoding.encode_labels`; if None, those that occur in
+        `y_bar`.
     transition : (K, K) matrix Q of the complementary labels, its rows and columns in the order of `classes_`; uniform
         if None.
     validation_fraction : share of the labels held out to choose the number of rounds; 0 takes all rounds.
@@ -175,7 +190,7 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         X = self._take(X, reset=True)
         labels, self.classes_ = encode_labels(y_bar, self.classes)
         if len(labels) != X.shape[0]:
-            raise ValueError(f"`X` and `y_bar` must have as many rows; got {X.shape[0]} and {len(labels)}")
+            raise ValueError(f"`X` and `y_bar` must have the same number of rows; got {X.shape[0]} and {len(labels)}")
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"`validation_fraction` must be from 0 to below 1; got {self.validation_fraction}")
         n_classes, rng = len(self.classes_), generator(self.random_state)
@@ -194,9 +209,8 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
             self.history_ = {name: np.array(values) for name, values in record["held out"].items()}
             self.best_iteration_ = self.booster_.best_iteration
             predicted = self._scores(X[held_out]).argmax(axis=1)
-            self.estimated_accuracy_ = accuracy_interval(
-                labels[held_out], predicted, n_classes, transition=self.transition
-            )
+            sample, (predicted,) = take(labels[held_out], n_classes, self.transition, y_pred=predicted)
+            self.estimated_accuracy_ = sample.accuracy_interval(predicted, tail_probability(0.95))
             if self.refit:
                 self.booster_, _ = self._boost(X, labels, said, held_out[:0], self.best_iteration_, seed)
         return self
@@ -249,7 +263,7 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
                     lightgbm.early_stopping(self.patience, first_metric_only=True, verbose=False),
                 ],
             }
-        objective = complementary_objective(labels[rows], n_classes, self.transition, self.correction)
+        objective = _complementary_objective(labels[rows], n_classes, self.transition, self.correction)
         parameters |= {"objective": objective, "num_class": n_classes}
         return lightgbm.train(parameters, train, n_rounds, **watched), record
 
@@ -278,12 +292,12 @@ def _likelihood_curvature(labels: NDArray[Any], n_classes: int, q: ArrayLike | N
     At p = 1/K a label has :math:`p_j^2 (\sum_c Q_{jc}^2 / q_c - 1)` of Fisher information on the score of class j. The
     bracket is K - 1 for an ordinary label, 1 / (K - 1) for a complementary one and s / (K - s) for a set of s.
     """
-    size, ordinary = _sizes(labels, n_classes, q)
+    size = _sizes(labels)
     if q is None:
         information = size / (n_classes - size)
     else:
         information = torch.full_like(size, float(np.square(q).sum()) - 1)
-        information[ordinary] = n_classes - 1
+        information[is_ordinary(size, n_classes, known_transition=True)] = n_classes - 1
     scale = (information / (n_classes - 1)).sqrt()
     return lambda p: scale * p * (1 - p)
 
@@ -293,31 +307,29 @@ def _weight_curvature(labels: NDArray[Any], n_classes: int, q: ArrayLike | None)
 
     For a set of s uniform labels that is :math:`(1 - p_j) (\frac{K - 1}{s} - 1 + p_j)`; for an ordinary one p (1 - p).
     """
-    size, ordinary = _sizes(labels, n_classes, q)
+    size = _sizes(labels)
     if q is None:
         excess = (n_classes - 1) / size.clamp(min=1) - 1
         return lambda p: (1 - p) * (excess + p)
+    ordinary = is_ordinary(size, n_classes, known_transition=True)
     second_moment = torch.from_numpy(np.asarray(q, dtype=np.float64) @ transitions.inverse(q, n_classes) ** 2)
     return lambda p: torch.where(ordinary, p, p @ second_moment) - p**2
 
 
-def _sizes(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) -> tuple[Tensor, Tensor]:
-    """Count the classes that each row rules out, (N, 1), and tell which rows are ordinary labels, (N, 1)."""
+def _sizes(labels: NDArray[Any]) -> Tensor:
+    """Count the classes that each row rules out, (N, 1)."""
     size = labels.sum(axis=1, keepdims=True) if labels.ndim == 2 else np.ones((len(labels), 1))
-    ordinary = (size == n_classes - 1) & (labels.ndim == 2 and not (q is not None and n_classes == 2))
-    return torch.from_numpy(size.astype(np.float64)), torch.from_numpy(ordinary)
+    return torch.from_numpy(size.astype(np.float64))
 
 
 def _held_out_scores(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) -> Callable[[Floats, Any], Any]:
     """Make the function that LightGBM calls after each round on the held-out part."""
     forward = Forward(n_classes, q)
+    sample, _ = take(labels, n_classes, q)
 
     def evaluate(scores: Floats, _: Any) -> list[tuple[str, float, bool]]:
-        loss = float(forward(torch.from_numpy(np.ascontiguousarray(scores)), torch.from_numpy(labels)))
-        return [
-            ("valid_loss", loss, False),
-            ("valid_accuracy", accuracy_score(labels, scores.argmax(axis=1), n_classes, q), True),
-        ]
+        loss = float(_value(forward, torch.from_numpy(np.ascontiguousarray(scores)), labels))
+        return [("valid_loss", loss, False), ("valid_accuracy", sample.accuracy(scores.argmax(axis=1)), True)]
 
     return evaluate
 

@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from naysayer.common.checks import to_numpy
+from naysayer.common.checks import check_count, to_numpy
 from naysayer.common.files import read_tensors, write_tensors, write_text
 from naysayer.common.progress import progress_bar
 from naysayer.engine import networks
@@ -27,15 +28,47 @@ from naysayer.engine.population import Population, Schedule, cosine_schedule, lo
 from naysayer.engine.source import as_inputs
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
-from naysayer.losses import Loss, get_loss
-from naysayer.measure.intervals import Interval
-from naysayer.measure.metrics import accuracy_interval
+from naysayer.losses import Loss
+from naysayer.measure.intervals import Interval, tail_probability
+from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
-from naysayer.objectives import OBJECTIVES, Forward, GradientAscent, Objective, PairwiseComparison
+from naysayer.models.crossfit import predict_held_out, rotate
+from naysayer.objectives import OBJECTIVES, Objective, make
 
 AUTO = ("forward", "ascent", "pairwise")
 FORMAT = 1
 Network = str | nn.Module | Callable[[int, int], nn.Module]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is tried: each method with each learning rate and seed, and the rows that each seed trains on."""
+
+    objectives: dict[str, Objective]
+    rates: NDArray[np.float64]
+    seeds: list[int]
+    rows: NDArray[np.int64]  # (S, N - h)
+    held_out: NDArray[np.int64]  # (S, h)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A setting, its estimated accuracy, and its runs: `members` among all runs of the method."""
+
+    method: str
+    lr: float
+    epoch: int
+    score: float
+    runs: Population
+    members: NDArray[np.int64]
+
+
+def _best_of(method: str, runs: Population, n_seeds: int) -> _Chosen:
+    """Choose the learning rate with the best estimate, pooled over the seeds, which follow each other."""
+    first = int(np.argmax(runs.best_score))
+    members = np.arange(first, first + n_seeds)
+    score, epoch = float(runs.best_score[first]), int(runs.best_epoch[first])
+    return _Chosen(method, runs.lr[first], epoch, score, runs, members)
 
 
 class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
@@ -47,10 +80,11 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
 
     Parameters
     ----------
-    method : "free", "max", "ascent", "forward" or "pairwise" (see :mod:`naysayer.objectives`), a list of them, or
-        "auto", which tries "forward", "ascent" and "pairwise".
-    network : "mlp" or "linear"; a module that maps (B, ...) inputs to (B, K) logits, copied and started anew for each
-        run; or a function (n_features, n_classes) → module.
+    method : a name in :data:`naysayer.objectives.OBJECTIVES` ("free", "max", "ascent", "forward", "pairwise"), a list
+        of them, or "auto", which tries "forward", "ascent" and "pairwise"; or a dict from names to objectives of your
+        own, which keep their own loss, transition matrix, alpha, beta and gamma.
+    network : "mlp" or "linear"; a function (n_features, n_classes) → module, which gives each run its own start; or a
+        module that maps (B, ...) inputs to (B, K) logits, of which each run gets a copy as it is, weights included.
     hidden : widths of the MLP's hidden layers.
     loss : for "free", "max" and "ascent", a loss of :mod:`naysayer.losses`, by name or as a callable.
     lr : learning rate or rates to try.
@@ -67,7 +101,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
     standardize : bring features to mean 0 and deviation 1; images in uint8 are divided by 255 instead.
     device : "auto", "cpu", "cuda".
-    checkpoint : folder to save the training in, and to go on from.
+    checkpoint : folder to save the training in, from which it resumes after an interruption.
     verbose : 1 shows a progress bar.
     random_state : seed of splits, starts and shuffles.
 
@@ -77,8 +111,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     method_, lr_, best_epoch_ : what was chosen.
     estimated_accuracy_ : (estimate, low, high) from the labels held out, at the chosen setting. It was chosen as the
         best of several, so it is a little optimistic; :meth:`score` on labels kept apart is not.
-    trials_ : one dict a setting: method, lr, epoch, estimated accuracy; None where no run of it came to one.
-    history_ : columns (method, lr, seed, epoch, loss, valid_accuracy, ...), one row an epoch of a run.
+    trials_ : one dict per setting: method, lr, epoch, estimated accuracy; None where no run of it came to one.
+    history_ : columns (method, lr, seed, epoch, loss, valid_accuracy, ...), one row per epoch and run.
     failed_ : what went wrong in which runs; they were stopped alone.
 
     Examples
@@ -94,7 +128,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
 
     def __init__(
         self,
-        method: str | Sequence[str] = "auto",
+        method: str | Sequence[str] | Mapping[str, Objective] = "auto",
         network: Network = "mlp",
         *,
         hidden: Sequence[int] = (128,),
@@ -151,85 +185,124 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
 
     def fit(self, X: Any, y_bar: Any) -> ComplementaryClassifier:
         """Learn from features (N, ...) and labels: (N,) class values, "not this class", or (N, K) ruled-out rows."""
+        inputs, labels = self._examples(X, y_bar)
+        plan = self._plan(len(labels))
+        chosen, interrupted = self._try_all(plan, inputs, labels)
+        self.method_, self.lr_, self.best_epoch_ = chosen.method, chosen.lr, chosen.epoch
+        self.estimated_accuracy_ = self._estimate(chosen, plan.held_out, inputs, labels)
+        if self.refit and not interrupted:
+            chosen, interrupted = self._refit(chosen, plan, inputs, labels)
+        if interrupted:
+            warnings.warn("training was interrupted; the best of what was trained is kept", stacklevel=2)
+        self._keep(chosen)
+        if not interrupted:
+            self._drop_checkpoints(plan.objectives)
+        return self
+
+    def _examples(self, X: Any, y_bar: Any) -> tuple[Tensor, NDArray[Any]]:
+        """Check features and labels, leave out examples of which nothing is known, and scale the features."""
         inputs = self._take(X, reset=True)
         labels, self.classes_ = encode_labels(y_bar, self.classes)
         if len(labels) != len(inputs):
-            raise ValueError(f"`X` and `y_bar` must have as many rows; got {len(inputs)} and {len(labels)}")
-        if labels.ndim == 2:  # examples of which nothing is known teach nothing
+            raise ValueError(f"`X` and `y_bar` must have the same number of rows; got {len(inputs)} and {len(labels)}")
+        if labels.ndim == 2:
             said = labels.any(axis=1)
             inputs, labels = inputs[torch.from_numpy(said)], labels[said]
         if len(labels) < 2:
             raise ValueError(f"`X` must hold at least 2 labelled examples; got n_samples={len(labels)}; add more")
         self._learn_scale(inputs)
         inputs = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
-        methods, rates = self._settings()
-        rng = generator(self.random_state)
-        seeds = [int(s) for s in rng.integers(0, 2**31, size=self._check_count(self.n_seeds, "n_seeds"))]
-        rows, held_out = self._split(len(labels), rng)
+        return inputs, labels
 
-        trials: list[dict[str, Any]] = []
-        history: list[dict[str, Any]] = []
-        self.failed_: list[str] = []
-        best: tuple[float, Population, NDArray[Any]] | None = None
+    def _plan(self, n: int) -> _Plan:
+        """Check the settings, and say what is tried: methods, learning rates, seeds and what each seed holds out."""
+        objectives, rates = self._objectives(), self._rates()
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {self.validation_fraction}")
+        if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
+            raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
+        check_count(self.max_epochs, "`max_epochs`")
+        n_seeds = check_count(self.n_seeds, "`n_seeds`")
+        rng = generator(self.random_state)
+        seeds = [int(seed) for seed in rng.integers(0, 2**31, size=n_seeds)]
+        n_held_out = min(n - 1, max(1, round(self.validation_fraction * n)))
+        return _Plan(objectives, rates, seeds, *rotate(rng.permutation(n), n_seeds, n_held_out))
+
+    def _try_all(self, plan: _Plan, inputs: Tensor, labels: NDArray[Any]) -> tuple[_Chosen, bool]:
+        """Train every setting; give the one with the best estimated accuracy, and whether training was interrupted."""
+        best: _Chosen | None = None
         interrupted = False
-        with progress_bar(len(methods) * self.max_epochs, "training", show=self.verbose > 0) as bar:
-            for number, method in enumerate(methods):
+        history: list[dict[str, Any]] = []
+        self.trials_: list[dict[str, Any]] = []
+        self.failed_: list[str] = []
+        with progress_bar(len(plan.objectives) * self.max_epochs, "training", show=self.verbose > 0) as bar:
+            for method, objective in plan.objectives.items():
                 bar(0, f"training {method}")
-                runs = self._population(method, seeds * len(rates), np.repeat(rates, len(seeds)), inputs)
-                runs.fit(
+                seeds, rates = plan.seeds * len(plan.rates), np.repeat(plan.rates, len(plan.seeds))
+                runs = self._population(objective, seeds, rates, inputs)
+                self._train(
+                    runs,
                     inputs,
                     labels,
                     max_epochs=self.max_epochs,
-                    rows=np.tile(rows, (len(rates), 1)),
-                    validation_rows=np.tile(held_out, (len(rates), 1)),
-                    groups=np.repeat(np.arange(len(rates)), len(seeds)),  # type: ignore[arg-type]
+                    rows=np.tile(plan.rows, (len(plan.rates), 1)),
+                    validation_rows=np.tile(plan.held_out, (len(plan.rates), 1)),
+                    groups=np.repeat(np.arange(len(plan.rates)), len(plan.seeds)),
                     patience=self.patience,
                     checkpoint=self._checkpoint(method),
                     bar=bar,
                 )
-                bar((number + 1) * self.max_epochs - number * self.max_epochs - len(runs.history.get("loss", ())))
-                self._report(method, runs, rates, len(seeds), trials, history)
-                chosen = int(np.argmax(runs.best_score))
-                if np.isfinite(runs.best_score[chosen]) and (best is None or runs.best_score[chosen] > best[0]):
-                    members = np.arange(chosen, chosen + len(seeds))
-                    best = (float(runs.best_score[chosen]), runs, members)
-                    self.method_, self.lr_ = method, runs.lr[chosen]
-                    self.best_epoch_ = int(runs.best_epoch[chosen])
+                bar(self.max_epochs - len(runs.history.get("loss", ())))  # those that it could do without
+                self._report(method, runs, plan, history)
+                found = _best_of(method, runs, len(plan.seeds))
+                if np.isfinite(found.score) and (best is None or found.score > best.score):
+                    best = found
                 interrupted = runs.interrupted
                 if interrupted:
                     break
-        self.trials_ = trials
         self.history_ = {k: np.array([row[k] for row in history]) for k in (history[0] if history else ())}
         if self.failed_:
-            warnings.warn(f"{len(self.failed_)} runs were stopped: {self.failed_[0]}", ConvergenceWarning, stacklevel=2)
-        if best is None:
-            if interrupted:
-                raise KeyboardInterrupt  # before the first epoch ended: there is nothing to keep
-            self._drop_checkpoints(methods)
-            raise ValueError(
-                f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`"
-            )
-        _, runs, members = best
-        self.estimated_accuracy_ = self._estimate(runs, members, inputs, labels, held_out)
-        if self.refit and not interrupted:
-            again = self._population(self.method_, seeds, np.repeat(self.lr_, len(seeds)), inputs)
-            again.fit(inputs, labels, max_epochs=self.best_epoch_ + 1)
-            interrupted = again.interrupted
-            if again.failed:
-                warnings.warn(
-                    "refit gave no finite loss; the runs before it are kept", ConvergenceWarning, stacklevel=2
-                )
-            elif not interrupted:
-                runs, members = again, np.arange(len(seeds))
+            warnings.warn(f"{len(self.failed_)} runs were stopped: {self.failed_[0]}", ConvergenceWarning, stacklevel=3)
+        if best is not None:
+            return best, interrupted
         if interrupted:
-            warnings.warn("training was interrupted; the best of what was trained is kept", stacklevel=2)
+            raise KeyboardInterrupt  # before the first epoch ended: there is nothing to keep
+        self._drop_checkpoints(plan.objectives)
+        raise ValueError(f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`")
+
+    def _train(self, runs: Population, inputs: Tensor, labels: NDArray[Any], **how: Any) -> None:
+        """Train a population on labels that were checked; all training goes through here."""
+        runs.fit(inputs, labels, **how)
+
+    def _estimate(self, chosen: _Chosen, held_out: NDArray[Any], inputs: Tensor, labels: NDArray[Any]) -> Interval:
+        """Estimate accuracy from the labels that each chosen run held out; a row held out twice counts once."""
+
+        def predict(part: int, rows: NDArray[Any]) -> NDArray[Any]:
+            logits = chosen.runs.logits(inputs[torch.from_numpy(rows)], run=int(chosen.members[part]))
+            return np.asarray(logits.argmax(-1).numpy())
+
+        predicted = predict_held_out(held_out, len(labels), predict)
+        seen = predicted >= 0
+        sample, (predicted,) = take(labels[seen], len(self.classes_), self.transition, y_pred=predicted[seen])
+        return sample.accuracy_interval(predicted, tail_probability(0.95))
+
+    def _refit(self, chosen: _Chosen, plan: _Plan, inputs: Tensor, labels: NDArray[Any]) -> tuple[_Chosen, bool]:
+        """Train the chosen setting again on all rows; give that, or what was chosen where it did not end well."""
+        rates = np.repeat(chosen.lr, len(plan.seeds))
+        runs = self._population(plan.objectives[chosen.method], plan.seeds, rates, inputs)
+        self._train(runs, inputs, labels, max_epochs=chosen.epoch + 1)
+        if runs.failed:
+            warnings.warn("refit gave no finite loss; the runs before it are kept", ConvergenceWarning, stacklevel=3)
+        if runs.failed or runs.interrupted:
+            return chosen, runs.interrupted
+        return replace(chosen, runs=runs, members=np.arange(len(plan.seeds))), False
+
+    def _keep(self, chosen: _Chosen) -> None:
+        """Keep the states of the chosen runs, which predict together."""
         device = pick_device(self.device)
-        self.module_ = runs.module.to(device)
-        self.parameters_ = {k: v[members].to(device) for k, v in runs.parameters.items()}
-        self.buffers_ = {k: v[members].to(device) for k, v in runs.buffers.items()}
-        if not interrupted:
-            self._drop_checkpoints(methods)
-        return self
+        self.module_ = chosen.runs.module.to(device)
+        self.parameters_ = {k: v[chosen.members].to(device) for k, v in chosen.runs.parameters.items()}
+        self.buffers_ = {k: v[chosen.members].to(device) for k, v in chosen.runs.buffers.items()}
 
     def _take(self, X: Any, *, reset: bool) -> Tensor:
         """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
@@ -266,43 +339,47 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     def _scaled(self, inputs: Tensor) -> Tensor:
         return (inputs - self.center_) / self.scale_
 
-    def _settings(self) -> tuple[list[str], NDArray[np.float64]]:
-        """Check the methods and learning rates to try, and all else that is not checked where it is used."""
-        named = [self.method] if isinstance(self.method, str) or not np.iterable(self.method) else list(self.method)
+    def _objectives(self) -> dict[str, Objective]:
+        """Build what each method minimises, by the method's name."""
+        n_classes = len(self.classes_)
+        if isinstance(self.method, Mapping):
+            for name, objective in self.method.items():
+                if not isinstance(objective, Objective) or objective.n_classes != n_classes:
+                    got = objective.n_classes if isinstance(objective, Objective) else repr(objective)
+                    raise ValueError(
+                        f"a `method` of your own must be an objective of {n_classes} classes; got {got} for {name!r}"
+                    )
+            objectives = dict(self.method)
+        else:
+            options = {"loss": self.loss, "transition": self.transition, "alpha": self.alpha}
+            options |= {"beta": self.beta, "gamma": self.gamma}
+            objectives = {name: make(name, n_classes, **options) for name in self._methods()}
+        if not objectives:
+            raise ValueError("`method` must name at least one method")
+        return objectives
+
+    def _methods(self) -> list[str]:
+        """Check the names of the methods to try; each comes once."""
+        method: Any = self.method
+        named = [method] if isinstance(method, str) or not np.iterable(method) else list(method)
         methods = [m for name in named for m in (AUTO if name == "auto" else (name,))]
         for name in methods:
             if name not in OBJECTIVES:
                 raise ValueError(f"`method` must be 'auto' or one of {', '.join(OBJECTIVES)}; got {name!r}")
-        if not methods:
-            raise ValueError("`method` must name at least one method")
+        return list(dict.fromkeys(methods))
+
+    def _rates(self) -> NDArray[np.float64]:
+        """Check the learning rates to try."""
         try:
             rates = np.atleast_1d(np.asarray(self.lr, dtype=np.float64))
         except (TypeError, ValueError):
             rates = np.empty(0)
         if rates.ndim != 1 or len(rates) == 0 or not (np.isfinite(rates) & (rates > 0)).all():
             raise ValueError(f"`lr` must be a positive number or some of them; got {self.lr!r}")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {self.validation_fraction}")
-        if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
-            raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
-        self._check_count(self.max_epochs, "max_epochs")
-        return list(dict.fromkeys(methods)), rates
+        return rates
 
-    @staticmethod
-    def _check_count(value: Any, name: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
-        return int(value)
-
-    def _split(self, n: int, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Rows that each seed trains on and holds out, (S, n - h) and (S, h); the parts held out follow each other."""
-        held = min(n - 1, max(1, round(self.validation_fraction * n)))
-        order = rng.permutation(n)
-        starts = held * np.arange(self.n_seeds)
-        places = (starts[:, None] + np.arange(n)) % n
-        return order[places[:, held:]], order[places[:, :held]]
-
-    def _population(self, method: str, seeds: list[int], rates: NDArray[Any], inputs: Tensor) -> Population:
+    def _population(self, objective: Objective, seeds: list[int], rates: NDArray[Any], inputs: Tensor) -> Population:
+        """Build the runs of one method: one for each seed and its learning rate."""
         batch = self.batch_size
         if batch == "auto":
             batch = int(np.clip(2 ** round(np.log2(max(1, len(inputs) / 30))), 64, 256))
@@ -311,29 +388,22 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             schedule = cosine_schedule(self.max_epochs) if schedule == "cosine" else step_schedule()
         runs = Population(
             self._build_network(inputs.shape[1:]),
-            self._objective(method),
+            objective,
             seeds=seeds,
             lr=rates.tolist(),
             weight_decay=self.weight_decay,
             optimizer=self.optimizer,
             momentum=self.momentum,
             schedule=schedule,
-            batch_size=self._check_count(batch, "batch_size"),
+            batch_size=check_count(batch, "`batch_size`"),
             device=self.device,
         )
         given = tuple(runs.logits(inputs[:1], run=0).shape)
         if given != (1, len(self.classes_)):
             raise ValueError(
-                f"`network` must give {len(self.classes_)} logits an example, one a class; got {given[1:]}"
+                f"`network` must give {len(self.classes_)} logits per example, one per class; got {given[1:]}"
             )
         return runs
-
-    def _objective(self, method: str) -> Objective:
-        n_classes, kind = len(self.classes_), OBJECTIVES[method]
-        if kind in (Forward, PairwiseComparison):
-            return kind(n_classes, transition=self.transition, alpha=self.alpha)
-        extra = {"beta": self.beta, "gamma": self.gamma} if kind is GradientAscent else {}
-        return kind(n_classes, get_loss(self.loss), self.transition, alpha=self.alpha, **extra)  # type: ignore[arg-type]
 
     def _build_network(self, shape: Sequence[int]) -> nn.Module | Callable[[], nn.Module]:
         """Give the module to copy, or the function that builds one."""
@@ -350,54 +420,27 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
                 raise ValueError(
                     f"`hidden` must hold the widths of the hidden layers, as (128,) does; got {self.hidden!r}"
                 )
-            widths = [self._check_count(width, "hidden") for width in self.hidden]
+            widths = [check_count(width, "`hidden`") for width in self.hidden]
             return lambda: networks.mlp(n_features, n_classes, widths)
         raise ValueError(f"`network` must be 'mlp', 'linear', a module, or a function that builds one; got {network!r}")
 
-    def _report(
-        self,
-        method: str,
-        runs: Population,
-        rates: NDArray[Any],
-        n_seeds: int,
-        trials: list[dict[str, Any]],
-        history: list[dict[str, Any]],
-    ) -> None:
-        """Take over what a population has to tell."""
-        for i, rate in enumerate(rates):
-            first = i * n_seeds
-            score = float(runs.best_score[first])
-            trials.append(
-                {
-                    "method": method,
-                    "lr": float(rate),
-                    "epoch": int(runs.best_epoch[first]),
-                    "estimated_accuracy": score if np.isfinite(score) else None,
-                }
-            )
+    def _report(self, method: str, runs: Population, plan: _Plan, history: list[dict[str, Any]]) -> None:
+        """Take over what the runs of a method have to tell."""
+        n_seeds = len(plan.seeds)
+        for i, rate in enumerate(plan.rates):
+            score = float(runs.best_score[i * n_seeds])
+            trial = {"method": method, "lr": float(rate), "epoch": int(runs.best_epoch[i * n_seeds])}
+            self.trials_.append(trial | {"estimated_accuracy": score if np.isfinite(score) else None})
         for epoch in range(len(runs.history.get("loss", ()))):
             for m in range(runs.n_runs):
                 row = {k: float(v[epoch, m]) for k, v in runs.history.items()}
                 history.append({"method": method, "lr": runs.lr[m], "seed": m % n_seeds, "epoch": epoch} | row)
         self.failed_ += [f"{method}, run {m}: {what}" for m, what in runs.failed.items()]
 
-    def _estimate(
-        self, runs: Population, members: NDArray[Any], inputs: Tensor, labels: NDArray[Any], held_out: NDArray[Any]
-    ) -> Interval:
-        """Estimate accuracy from the labels that each chosen run held out; a row held out twice counts once."""
-        predicted = np.full(len(labels), -1)
-        for m, rows in zip(members, held_out, strict=True):
-            fresh = rows[predicted[rows] < 0]
-            predicted[fresh] = runs.logits(inputs[torch.from_numpy(fresh)], run=int(m)).argmax(-1).numpy()
-        seen = predicted >= 0
-        return accuracy_interval(
-            labels[seen], predicted[seen], n_classes=len(self.classes_), transition=self.transition
-        )
-
     def _checkpoint(self, method: str) -> Path | None:
         return None if self.checkpoint is None else Path(self.checkpoint) / f"{method}.safetensors"
 
-    def _drop_checkpoints(self, methods: list[str]) -> None:
+    def _drop_checkpoints(self, methods: Iterable[str]) -> None:
         """Training is over: what it saved on the way is no longer needed."""
         for method in methods:
             path = self._checkpoint(method)

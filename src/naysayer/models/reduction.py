@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from naysayer.labels import transition
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
+from naysayer.labels.kinds import is_ordinary
 from naysayer.models.base import ComplementaryMixin
 
 
@@ -35,7 +36,8 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
     ----------
     estimator : a classifier with `predict_proba`, or a pipeline that ends in one; it is cloned. If None, 500 extremely
         randomised trees with leaves of at least 5 examples, which are smoother than a forest's.
-    classes : the K class values, see :func:`~naysayer.labels.encoding.encode_labels`; if None, those that occur in `y_bar`.
+    classes : the K class values, see :func:`~naysayer.labels.encoding.encode_labels`; if None, those that occur in
+        `y_bar`.
     transition : (K, K) matrix Q of the complementary labels, its rows and columns in the order of `classes_`; uniform
         if None.
     random_state : seeds whatever in `estimator` is random and not yet seeded, and the draw below.
@@ -160,12 +162,11 @@ def project_to_simplex(points: ArrayLike) -> NDArray[np.float64]:
 
 def _label_shares(ruled_out: NDArray[np.bool_], q: NDArray[np.float64] | None) -> NDArray[np.float64]:
     """Turn a ruled-out matrix into shares of "not c" in each row, (N, K): 1/s for a set of s, Q[y] for "is y"."""
-    n_classes = ruled_out.shape[1]
     size = ruled_out.sum(axis=1, keepdims=True)
     shares = ruled_out / np.maximum(size, 1)
-    if q is None or n_classes == 2:  # uniformly the two agree; of two classes, "not a" comes about by Q
+    if q is None:  # if Q is uniform, the two agree
         return shares
-    return np.where(size == n_classes - 1, ~ruled_out @ q, shares)
+    return np.where(is_ordinary(size, ruled_out.shape[1], known_transition=True), ~ruled_out @ q, shares)
 
 
 def _draw(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from naysayer.labels import transition
 from naysayer.measure import metrics
 from naysayer.measure.intervals import Interval, lower_bound, tail_probability
 from naysayer.models.classifier import ComplementaryClassifier
+from naysayer.models.crossfit import deal, others, predict_held_out
 from naysayer.survey.questions import Question, Survey, respondents_needed
 
 WIDE = 0.10  # an interval of more than ± 10 points is called too wide to rely on
@@ -76,7 +77,7 @@ class CrossTable:
 
 @dataclass(frozen=True)
 class Prediction:
-    """How well the other answers foretell a private one; `problem` says why there is nothing else."""
+    """How well the other answers predict a private one; `problem` says why there is nothing else."""
 
     question: Question
     n: int
@@ -190,17 +191,19 @@ def predict(survey: Survey, question: Question, answers: Mapping[str, Codes]) ->
     known = answers[question.id] >= 0
     labels = answers[question.id][known]
     n, n_options = len(labels), len(question.options)
-    others = [q for q in survey.questions if q.id != question.id]
-    if not others:
+    other_questions = [q for q in survey.questions if q.id != question.id]
+    if not other_questions:
         return Prediction(question, n, "There is no other question to learn from.")
     if n < LEAST_TO_LEARN * n_options:
         need = LEAST_TO_LEARN * n_options
         return Prediction(question, n, f"Too few answers to learn from: {n:,} of the {need:,} that it takes.")
-    features = np.concatenate([_indicators(answers[q.id][known], len(q.options)) for q in others], axis=1)
-    fold = np.random.default_rng(0).permutation(n) % FOLDS
-    guessed, common = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    for held in range(FOLDS):
-        seen, kept = fold != held, fold == held
+    features = np.concatenate([_indicators(answers[q.id][known], len(q.options)) for q in other_questions], axis=1)
+    everyone = np.arange(n)
+    places = np.random.default_rng(0).permutation(n)  # of the respondents in the order in which they are dealt
+    parts = deal(np.argsort(places), FOLDS)
+
+    def guess(part: int, held_out: Codes) -> Codes:
+        seen = others(everyone, held_out)
         model = ComplementaryClassifier(
             "forward",
             "linear",
@@ -213,8 +216,13 @@ def predict(survey: Survey, question: Question, answers: Mapping[str, Codes]) ->
             device="cpu",
             random_state=0,
         ).fit(features[seen], labels[seen])
-        guessed[kept] = model.predict(features[kept])
-        common[kept] = metrics.class_prior(labels[seen], n_options, question.transition).argmax()
+        return model.predict(features[held_out])
+
+    def most_common(part: int, held_out: Codes) -> Codes:
+        prior = metrics.class_prior(labels[others(everyone, held_out)], n_options, question.transition)
+        return np.full(len(held_out), prior.argmax())
+
+    guessed, common = (predict_held_out(parts, n, each) for each in (guess, most_common))
     options: Any = {"n_classes": n_options, "transition": question.transition}
     return Prediction(
         question,
