@@ -444,7 +444,7 @@ def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
         (["--seeds", "0"], "--seeds must be at least 1; got 0"),
         (["--seed", "-1"], "`random_state` must be None, a whole number from 0 up"),
         (["--method", "magic"], "`method` must be 'auto' or one of free, max, ascent, forward, pairwise; got 'magic'"),
-        (["--network", "cnn"], "`network` must be 'mlp', 'linear'"),
+        (["--network", "cnn"], "`network` must be one of mlp, linear"),
         (["--alpha", "2"], "`alpha` must be from 0 to 1; got 2.0"),
         (["--device", "toaster"], "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got 'toaster'"),
         (["--label", "knot"], "the table must have a column 'knot' (did you mean 'not'?); it has weight, age, colour"),

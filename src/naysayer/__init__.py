@@ -31,7 +31,7 @@ _HOMES = {
 }
 _MODULES = ("features", "losses", "metrics", "networks", "objectives", "transition")
 
-__all__ = sorted([*_HOMES, *_MODULES])  # noqa: PLE0605
+__all__ = sorted([*_HOMES, *_MODULES])
 __version__ = "0.1.0"
 
 

@@ -96,19 +96,12 @@ def _complementary_objective(
         if dataset is not None and dataset.get_weight() is not None:
             raise ValueError("the dataset must have no weights; got some; repeat its rows instead")
         logits = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
-        (gradient,) = torch.autograd.grad(_value(objective, logits, labels), logits)
+        (gradient,) = torch.autograd.grad(objective.value(logits, torch.from_numpy(labels)), logits)
         h = curvature(torch.softmax(logits.detach(), dim=-1))
         # A sum of curvatures of exactly 0 would divide by zero in a leaf of examples that are all certain.
         return gradient.numpy() * said.sum(), h.clamp(min=1e-12).numpy()
 
     return gradient_and_curvature
-
-
-def _value(objective: Objective, logits: Tensor, labels: NDArray[Any]) -> Tensor:
-    """Give what calling the objective gives, of labels that need not be checked again in every round."""
-    y_bar = torch.from_numpy(labels)
-    value, scale = objective.measure(logits, y_bar, *objective._shares(y_bar, count=True))
-    return value * scale
 
 
 class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
@@ -328,7 +321,7 @@ def _held_out_scores(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) 
     sample, _ = take(labels, n_classes, q)
 
     def evaluate(scores: Floats, _: Any) -> list[tuple[str, float, bool]]:
-        loss = float(_value(forward, torch.from_numpy(np.ascontiguousarray(scores)), labels))
+        loss = float(forward.value(torch.from_numpy(np.ascontiguousarray(scores)), torch.from_numpy(labels)))
         return [("valid_loss", loss, False), ("valid_accuracy", sample.accuracy(scores.argmax(axis=1)), True)]
 
     return evaluate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,9 +24,10 @@ from torch import Tensor, nn
 from naysayer.common.checks import check_count, to_numpy
 from naysayer.common.files import read_tensors, write_tensors, write_text
 from naysayer.common.progress import progress_bar
-from naysayer.engine import networks
+from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, Schedule, cosine_schedule, logits_of, pick_device, step_schedule
-from naysayer.engine.source import as_inputs
+from naysayer.engine.recipe import Recipe
+from naysayer.engine.source import Resident, as_inputs
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.losses import Loss
@@ -90,6 +92,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     lr : learning rate or rates to try.
     weight_decay : on weights, not on biases.
     optimizer, momentum, schedule : "adam", "adamw" or "sgd"; None, "cosine", "step" or a function from epoch to factor.
+    recipe : how a step uses network, views and objective: a name in :data:`naysayer.engine.recipe.RECIPES`, or a
+        :class:`~naysayer.engine.recipe.Recipe`.
     max_epochs, patience : epochs, and how many without a better estimate end a setting; None never does.
     batch_size : "auto" takes about a thirtieth of the examples, from 64 to 256.
     n_seeds : runs of each setting.
@@ -138,6 +142,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         optimizer: str = "adam",
         momentum: float = 0.9,
         schedule: str | Schedule | None = None,
+        recipe: str | Recipe = "plain",
         max_epochs: int = 100,
         patience: int | None = 30,
         batch_size: int | str = "auto",
@@ -164,6 +169,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.optimizer = optimizer
         self.momentum = momentum
         self.schedule = schedule
+        self.recipe = recipe
         self.max_epochs = max_epochs
         self.patience = patience
         self.batch_size = batch_size
@@ -246,7 +252,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
                     labels,
                     max_epochs=self.max_epochs,
                     rows=np.tile(plan.rows, (len(plan.rates), 1)),
-                    validation_rows=np.tile(plan.held_out, (len(plan.rates), 1)),
+                    held_out=np.tile(plan.held_out, (len(plan.rates), 1)),
                     groups=np.repeat(np.arange(len(plan.rates)), len(plan.seeds)),
                     patience=self.patience,
                     checkpoint=self._checkpoint(method),
@@ -270,9 +276,17 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self._drop_checkpoints(plan.objectives)
         raise ValueError(f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`")
 
-    def _train(self, runs: Population, inputs: Tensor, labels: NDArray[Any], **how: Any) -> None:
+    def _train(
+        self,
+        runs: Population,
+        inputs: Tensor,
+        labels: NDArray[Any],
+        rows: NDArray[Any] | None = None,
+        held_out: NDArray[Any] | None = None,
+        **how: Any,
+    ) -> None:
         """Train a population on labels that were checked; all training goes through here."""
-        runs.fit(inputs, labels, **how)
+        runs.fit(Resident(inputs, labels, len(self.classes_), rows=rows, validation_rows=held_out), **how)
 
     def _estimate(self, chosen: _Chosen, held_out: NDArray[Any], inputs: Tensor, labels: NDArray[Any]) -> Interval:
         """Estimate accuracy from the labels that each chosen run held out; a row held out twice counts once."""
@@ -395,6 +409,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             optimizer=self.optimizer,
             momentum=self.momentum,
             schedule=schedule,
+            recipe=self.recipe,
             batch_size=check_count(batch, "`batch_size`"),
             device=self.device,
         )
@@ -408,21 +423,20 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     def _build_network(self, shape: Sequence[int]) -> nn.Module | Callable[[], nn.Module]:
         """Give the module to copy, or the function that builds one."""
         network, n_classes = self.network, len(self.classes_)
-        n_features = int(np.prod(shape))
         if isinstance(network, nn.Module):
             return network
         if callable(network):
-            return lambda: network(n_features, n_classes)
-        if network == "linear":
-            return lambda: networks.linear(n_features, n_classes)
-        if network == "mlp":
-            if isinstance(self.hidden, str) or not np.iterable(self.hidden):
-                raise ValueError(
-                    f"`hidden` must hold the widths of the hidden layers, as (128,) does; got {self.hidden!r}"
-                )
-            widths = [check_count(width, "`hidden`") for width in self.hidden]
-            return lambda: networks.mlp(n_features, n_classes, widths)
-        raise ValueError(f"`network` must be 'mlp', 'linear', a module, or a function that builds one; got {network!r}")
+            return lambda: network(math.prod(shape), n_classes)
+        build = NETWORKS.get(network)
+        if build is None:
+            known = ", ".join(NETWORKS)
+            raise ValueError(
+                f"`network` must be one of {known}, a module, or a function that builds one; got {network!r}"
+            )
+        if isinstance(self.hidden, str) or not np.iterable(self.hidden):
+            raise ValueError(f"`hidden` must hold the widths of the hidden layers, as (128,) does; got {self.hidden!r}")
+        widths = [check_count(width, "`hidden`") for width in self.hidden]
+        return lambda: build(torch.Size(shape), n_classes, widths)
 
     def _report(self, method: str, runs: Population, plan: _Plan, history: list[dict[str, Any]]) -> None:
         """Take over what the runs of a method have to tell."""
