@@ -455,7 +455,7 @@ def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
         (["--transition", "nowhere.csv"], "nowhere.csv must be a CSV of numbers, one row a class"),
         (["--transition", "empty.csv"], "empty.csv must be a CSV of numbers, one row a class"),
         (["--transition", "text.csv"], "text.csv must be a CSV of numbers, one row a class"),
-        (["--transition", "four.csv"], "`transition` must be (3, 3), one row a class; got (4, 4)"),
+        (["--transition", "four.csv"], "`transition` must be (3, 3), one row per class; got (4, 4)"),
         (["--transition", "row.csv"], "`transition` must be a square (K, K) matrix; got shape (1, 3)"),
         (["--transition", "ones.csv"], "each row of `transition` must sum to 1; row 0 sums to 3"),
         (["--transition", "thirds.csv"], "`transition` must be invertible"),

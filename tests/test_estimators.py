@@ -618,7 +618,7 @@ def test_data_refused(change, words):
         ({"beta": np.inf, "method": "ascent"}, "`beta` must be a finite number; got inf"),
         ({"gamma": 2.0, "method": "ascent"}, "`gamma` must be from 0 to 1"),
         ({"alpha": 1.5}, "`alpha` must be from 0 to 1; got 1.5"),
-        ({"transition": np.eye(4)}, "`transition` must be (3, 3), one row a class; got (4, 4)"),
+        ({"transition": np.eye(4)}, "`transition` must be (3, 3), one row per class; got (4, 4)"),
         ({"transition": np.full((3, 3), 1 / 3)}, "`transition` must be invertible"),
         ({"device": "toaster"}, "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got 'toaster'"),
         ({"random_state": -1}, "`random_state` must be None, a whole number from 0 up, or a numpy generator; got -1"),

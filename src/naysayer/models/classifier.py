@@ -1,4 +1,4 @@
-"""The scikit-learn face of the engine: train populations, choose by estimated accuracy, predict, save and load."""
+"""Networks with scikit-learn's interface: train populations, choose by estimated accuracy, predict, save and load."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def _best_of(method: str, runs: Population, n_seeds: int) -> _Chosen:
 class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
     """A neural network learned from labels that say what examples are not.
 
-    For each method and learning rate it trains `n_seeds` runs, each holding out another part of the labels. The
-    setting and the epoch are chosen by the accuracy estimated on the held-out labels, pooled over the seeds; no
+    For each method and learning rate it trains `n_seeds` runs, each of which holds out a different part of the labels.
+    The setting and the epoch are chosen by the accuracy estimated on the held-out labels, pooled over the seeds; no
     true label is ever needed. The runs of the chosen setting predict together, by the mean of their probabilities.
 
     Parameters
@@ -94,13 +94,13 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     optimizer, momentum, schedule : "adam", "adamw" or "sgd"; None, "cosine", "step" or a function from epoch to factor.
     recipe : how a step uses network, views and objective: a name in :data:`naysayer.engine.recipe.RECIPES`, or a
         :class:`~naysayer.engine.recipe.Recipe`.
-    max_epochs, patience : epochs, and how many without a better estimate end a setting; None never does.
+    max_epochs, patience : number of epochs, and after how many without a better estimate a setting stops; None never.
     batch_size : "auto" takes about a thirtieth of the examples, from 64 to 256.
-    n_seeds : runs of each setting.
+    n_seeds : runs per setting.
     validation_fraction : share of the labels that each run holds out; 1 / n_seeds is cross-validation.
     refit : train the chosen setting again on all examples, for the chosen number of epochs.
     beta, gamma : gradient ascent's tolerance and step scale.
-    alpha : weight of complementary against ordinary labels where both occur; None weighs every example alike.
+    alpha : weight of complementary against ordinary labels where both occur; None weighs every example equally.
     classes : the class values; None takes those that occur in `y_bar`. Pass them if some class is never ruled out.
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
     standardize : bring features to mean 0 and deviation 1; images in uint8 are divided by 255 instead.
@@ -244,23 +244,23 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         with progress_bar(len(plan.objectives) * self.max_epochs, "training", show=self.verbose > 0) as bar:
             for method, objective in plan.objectives.items():
                 bar(0, f"training {method}")
-                seeds, rates = plan.seeds * len(plan.rates), np.repeat(plan.rates, len(plan.seeds))
-                runs = self._population(objective, seeds, rates, inputs)
+                n_rates, n_seeds = len(plan.rates), len(plan.seeds)
+                runs = self._population(objective, plan.seeds * n_rates, np.repeat(plan.rates, n_seeds), inputs)
                 self._train(
                     runs,
                     inputs,
                     labels,
                     max_epochs=self.max_epochs,
-                    rows=np.tile(plan.rows, (len(plan.rates), 1)),
-                    held_out=np.tile(plan.held_out, (len(plan.rates), 1)),
-                    groups=np.repeat(np.arange(len(plan.rates)), len(plan.seeds)),
+                    rows=np.tile(plan.rows, (n_rates, 1)),
+                    held_out=np.tile(plan.held_out, (n_rates, 1)),
+                    groups=np.repeat(np.arange(n_rates), n_seeds),
                     patience=self.patience,
                     checkpoint=self._checkpoint(method),
                     bar=bar,
                 )
-                bar(self.max_epochs - len(runs.history.get("loss", ())))  # those that it could do without
+                bar(self.max_epochs - len(runs.history.get("loss", ())))  # the epochs it did not need
                 self._report(method, runs, plan, history)
-                found = _best_of(method, runs, len(plan.seeds))
+                found = _best_of(method, runs, n_seeds)
                 if np.isfinite(found.score) and (best is None or found.score > best.score):
                     best = found
                 interrupted = runs.interrupted
@@ -439,7 +439,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         return lambda: build(torch.Size(shape), n_classes, widths)
 
     def _report(self, method: str, runs: Population, plan: _Plan, history: list[dict[str, Any]]) -> None:
-        """Take over what the runs of a method have to tell."""
+        """Record what happened in the runs of a method."""
         n_seeds = len(plan.seeds)
         for i, rate in enumerate(plan.rates):
             score = float(runs.best_score[i * n_seeds])
