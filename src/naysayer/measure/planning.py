@@ -11,9 +11,9 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import beta
 
 from naysayer.labels.checks import check_n_classes
+from naysayer.measure.quantiles import beta_quantile
 
 LEAST_MARGIN = 1e-6  # below it the quantiles are not accurate enough
 
@@ -136,7 +136,7 @@ def _margin(n: int, cost: float, share: float, accuracy: float, tail: float) -> 
 
 def _most(hits: float, misses: float, tail: float) -> float:
     """Clopper and Pearson's upper bound of the share of hits."""
-    return float(beta.ppf(1.0 - tail, hits + 1.0, misses)) if misses > 0 else 1.0
+    return beta_quantile(tail, hits + 1.0, misses) if misses > 0 else 1.0
 
 
 def _needed(kind: str, n_classes: int, margin: float, accuracy: float, tail: float) -> int:
