@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # the command's own checks need no numpy
+    from numpy.typing import NDArray
 
 
 def check_count(value: Any, name: str) -> int:
@@ -24,13 +24,15 @@ def check_count(value: Any, name: str) -> int:
         whole = operator.index(value)
     except TypeError:
         whole = 0
-    if whole < 1 or isinstance(value, (bool, np.bool_)):
+    if whole < 1 or isinstance(value, bool):  # numpy's truth values are no whole numbers to `index` either
         raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
     return whole
 
 
 def to_numpy(values: Any) -> NDArray[Any]:
     """Give a numpy view or copy of a list, array, pandas object or tensor."""
+    import numpy as np
+
     if hasattr(values, "detach"):  # a tensor, told without torch
         return np.asarray(values.detach().cpu().numpy())
     try:
