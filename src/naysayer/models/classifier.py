@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import warnings
@@ -20,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysayer.common.checks import to_numpy
-from naysayer.common.files import read_tensors, write_tensors, write_text
 from naysayer.common.progress import progress_bar
 from naysayer.engine import networks
 from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, stacked_logits, step_schedule
@@ -31,10 +29,10 @@ from naysayer.losses import Loss, get_loss
 from naysayer.measure.intervals import Interval
 from naysayer.measure.metrics import accuracy_interval
 from naysayer.models.base import ComplementaryMixin
+from naysayer.models.saving import numpy_to_json, read_model, write_model
 from naysayer.objectives import OBJECTIVES, Forward, GradientAscent, Objective, PairwiseComparison
 
 AUTO = ("forward", "ascent", "pairwise")
-FORMAT = 1
 Network = str | nn.Module | Callable[[int, int], nn.Module]
 
 
@@ -49,8 +47,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     ----------
     method : "free", "max", "ascent", "forward" or "pairwise" (see :mod:`naysayer.objectives`), a list of them, or
         "auto", which tries "forward", "ascent" and "pairwise".
-    network : "mlp" or "linear"; a module that maps (B, ...) inputs to (B, K) logits, copied and started anew for each
-        run; or a function (n_features, n_classes) → module.
+    network : "mlp", "linear" or, for images, "convolution"; a module that maps (B, ...) inputs to (B, K) logits,
+        copied and started anew for each run; or a function (n_features, n_classes) → module.
     hidden : widths of the MLP's hidden layers.
     loss : for "free", "max" and "ascent", a loss of :mod:`naysayer.losses`, by name or as a callable.
     lr : learning rate or rates to try.
@@ -352,7 +350,15 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
                 )
             widths = [self._check_count(width, "hidden") for width in self.hidden]
             return lambda: networks.mlp(n_features, n_classes, widths)
-        raise ValueError(f"`network` must be 'mlp', 'linear', a module, or a function that builds one; got {network!r}")
+        if network == "convolution":
+            if len(shape) != 3 or shape[1] != shape[2]:
+                raise ValueError(
+                    f'network "convolution" is for images of shape (C, S, S); got examples of {tuple(shape)}; use "mlp"'
+                )
+            return lambda: networks.Convolution(shape[0], shape[1], n_classes)
+        raise ValueError(
+            f"`network` must be 'mlp', 'linear', 'convolution', a module, or a function that builds one; got {network!r}"
+        )
 
     def _report(
         self,
@@ -437,28 +443,11 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         so a folder that held a model before holds a whole one at every moment.
         """
         check_is_fitted(self, "parameters_")
-        folder = Path(path)
-        if folder.exists() and not folder.is_dir():
-            raise FileExistsError(f"cannot save to {folder}: it is a file; give a folder")
-        about: dict[str, Any] = {
-            "format": FORMAT,
-            "settings": self._settings_to_json(),
-            "fitted": self._fitted_to_json(),
-            "extra": extra or {},
-        }
         tensors = {f"parameter.{k}": v for k, v in self.parameters_.items()}
         tensors |= {f"buffer.{k}": v for k, v in self.buffers_.items()}
         tensors |= {"center": self.center_, "scale": self.scale_}
-        digest = hashlib.sha256(
-            b"".join(np.ascontiguousarray(t.detach().cpu().numpy()).tobytes() for t in tensors.values())
-        )
-        about["weights"] = f"weights-{digest.hexdigest()[:16]}.safetensors"
-        text = json.dumps(about, indent=1, default=_numpy_to_json) + "\n"
-        write_tensors(folder / about["weights"], tensors, {"format": FORMAT})
-        write_text(folder / "model.json", text)
-        for old in folder.glob("weights-*.safetensors"):
-            if old.name != about["weights"]:
-                old.unlink(missing_ok=True)
+        about = {"settings": self._settings_to_json(), "fitted": self._fitted_to_json(), "extra": extra or {}}
+        write_model(path, about, tensors)
 
     def _settings_to_json(self) -> dict[str, Any]:
         """The constructor's arguments, those that JSON can hold; the others are named, to be given again at load."""
@@ -471,7 +460,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             if name in ("classes", "transition") and value is not None:
                 value = to_numpy(value)
             with contextlib.suppress(TypeError):
-                out[name] = json.loads(json.dumps(value, default=_numpy_to_json))
+                out[name] = json.loads(json.dumps(value, default=numpy_to_json))
         return out
 
     def _fitted_to_json(self) -> dict[str, Any]:
@@ -497,29 +486,19 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         cls, path: str | os.PathLike[str], *, network: Network | None = None, device: str = "auto"
     ) -> ComplementaryClassifier:
         """Load a saved model. One whose network was a module of your own needs that module given again."""
-        folder = Path(path)
-        try:
-            about = dict(json.loads((folder / "model.json").read_text(encoding="utf8")))
-            if about["format"] != FORMAT:
-                raise ValueError(f"it has format {about['format']}, and this release reads {FORMAT}")
-            settings, fitted, extra = (dict(about[key]) for key in ("settings", "fitted", "extra"))
-            weights = str(about["weights"])
-        except FileNotFoundError:
-            raise FileNotFoundError(f"no model at {folder}: it has no model.json") from None
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise ValueError(f"{folder / 'model.json'} is not a whole model file: {error}") from None
+        about, tensors = read_model(path)
+        settings = about["settings"]
         if network is not None:
             settings["network"] = network
         if "network" not in settings:
             raise ValueError("this model's network was a module of your own; pass it again as load(path, network=...)")
         known = cls().get_params(deep=False)
         model = cls(**{k: v for k, v in settings.items() if k in known} | {"device": device})
-        tensors, _ = read_tensors(folder / Path(weights).name)
         try:
-            model._restore(fitted, tensors)
-            model.extra_ = extra
+            model._restore(about["fitted"], tensors)
+            model.extra_ = about["extra"]
         except (KeyError, RuntimeError, TypeError) as error:
-            raise ValueError(f"the model at {folder} does not fit its network: {error}") from None
+            raise ValueError(f"the model at {path} does not fit its network: {error}") from None
         return model
 
     def _restore(self, fitted: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -547,10 +526,3 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         got = {k: tuple(v.shape[1:]) for k, v in restored.items()}
         if expected != got:
             raise ValueError("the saved parameters do not fit the network; pass the network that was trained")
-
-
-def _numpy_to_json(value: Any) -> Any:
-    """Numbers and arrays of numpy's as JSON has them; anything else it cannot hold."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    raise TypeError(f"cannot save {type(value).__name__} as JSON")
