@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, Any
 
@@ -52,6 +53,8 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command; turn every expected error into one line and exit code 2."""
+    if "_NAYSAYER_COMPLETE" in os.environ:  # a shell asks; it takes each line of a wrapped description for a word
+        os.environ["COLUMNS"] = "1000"
     code: Any
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="naysayer", standalone_mode=False)
