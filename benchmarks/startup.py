@@ -1,7 +1,7 @@
 """What the command costs before it does anything: CPU time of its help, version, completion and plan.
 
-Each is a new interpreter, measured in turn with ``python -c "import typer"``, the least that a command built on typer can
-cost; times are user and system time together, medians of several runs. At most 0.4 s of it is wanted.
+Each is a new interpreter, measured in turn with ``python -c "import typer"``, below which no command built on typer
+can go; times are user and system time together, medians of several runs. At most 0.4 s is wanted.
 
     python benchmarks/startup.py --out benchmarks/results
 """

@@ -87,10 +87,10 @@ print(json.dumps(sorted({{name.split(".")[0] for name in sys.modules}})))
     assert set(json.loads(out.splitlines()[-1])) & (HEAVY | {"numpy"}) == set()
 
 
-def test_a_plan_loads_numpy_and_no_more():
+def test_a_plan_loads_nothing_heavy():
     out, loaded = loaded_by("plan", "--classes", "10")
     assert "35,109" in out
-    assert loaded & HEAVY == set()
+    assert loaded & (HEAVY | {"numpy"}) == set()
 
 
 def test_a_mistake_is_answered_without_loading_anything_heavy():
@@ -174,8 +174,8 @@ def complete(shell, *words):
     variables |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words)), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     out, loaded = loaded_by(**variables)
     assert loaded & (HEAVY | {"numpy"}) == set()
-    if shell == "zsh":
-        return [] if out.strip() == "_files" else [line.split('"')[1] for line in out.splitlines()]
+    if shell == "zsh":  # _arguments '*: :(("name":"description"
+        return [line.split('"')[1] for line in out.splitlines()]
     return [line.split("\t")[0] for line in out.splitlines()]
 
 
@@ -229,4 +229,3 @@ def test_the_page_about_completion_says_what_works():
     page = (SOURCE.parents[1] / "docs" / "completion.md").read_text(encoding="utf8")
     for shell in ("bash", "zsh", "fish"):
         assert f"_NAYSAYER_COMPLETE=source_{shell} naysayer" in page
-    assert "naysayer --install-completion" in page

@@ -16,7 +16,9 @@ EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "sqlalchemy", "jinja2", "PIL"), "w
 app = typer.Typer(
     name="naysayer",
     help="Learn classifiers from labels that only say what an example is not.",
+    epilog="docs/completion.md says how bash, zsh and fish complete it.",
     no_args_is_help=True,
+    add_completion=False,  # its options would load pydantic for every command; see _prepare_completion
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -53,8 +55,8 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command; turn every expected error into one line and exit code 2."""
-    if "_NAYSAYER_COMPLETE" in os.environ:  # a shell asks; it takes each line of a wrapped description for a word
-        os.environ["COLUMNS"] = "1000"
+    if "_NAYSAYER_COMPLETE" in os.environ:
+        _prepare_completion()
     code: Any
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="naysayer", standalone_mode=False)
@@ -65,6 +67,14 @@ def main() -> None:
     if code == 130:
         print("interrupted; what was saved on the way is kept", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _prepare_completion() -> None:
+    """Get ready to answer a shell that asks what may come next."""
+    from typer.completion import completion_init
+
+    completion_init()
+    sys.modules["rich"] = None  # type: ignore[assignment]  # it is slow to load, and it would break long lines in two
 
 
 def _answer(error: Exception) -> int:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:  # the command's own checks need no numpy
     from numpy.typing import NDArray
 
 
-def check_count(value: Any, name: str) -> int:
-    """Check that a value is a whole number of at least 1; `name` is how the caller knows it.
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Check that a value is a whole number of at least 1, or `least`; `name` is how the caller knows it.
 
     Examples
     --------
@@ -23,9 +23,9 @@ def check_count(value: Any, name: str) -> int:
     try:
         whole = operator.index(value)
     except TypeError:
-        whole = 0
-    if whole < 1 or isinstance(value, bool):  # numpy's truth values are no whole numbers to `index` either
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        whole = least - 1
+    if whole < least or isinstance(value, bool):  # numpy's truth values are no whole numbers to `index` either
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
     return whole
 
 

@@ -6,13 +6,12 @@ Three kinds of label are compared: ordinary ones, complementary ones, and answer
 
 from __future__ import annotations
 
+import itertools
 import math
 from numbers import Real
 from typing import NamedTuple
 
-import numpy as np
-
-from naysayer.labels.checks import check_n_classes
+from naysayer.common.checks import check_count
 from naysayer.measure.quantiles import beta_quantile
 
 LEAST_MARGIN = 1e-6  # below it the quantiles are not accurate enough
@@ -97,16 +96,15 @@ def margin_reached(
     0.163
     """
     n_classes, accuracy, tail = _check(n_classes, accuracy, confidence)
-    if isinstance(n_labels, bool) or not isinstance(n_labels, (int, np.integer)) or n_labels < 1:
-        raise ValueError(f"`n_labels` must be a whole number of at least 1; got {n_labels!r}")
+    n_labels = check_count(n_labels, "`n_labels`")
     if kind not in Plan._fields:
         raise ValueError(f"`kind` must be one of {', '.join(Plan._fields)}; got {kind!r}")
-    return _margin(int(n_labels), *_contradiction(kind, n_classes, accuracy), accuracy, tail)
+    return _margin(n_labels, *_contradiction(kind, n_classes, accuracy), accuracy, tail)
 
 
 def _check(n_classes: int, accuracy: float, confidence: float) -> tuple[int, float, float]:
     """Check what both functions take; give K, p and the probability to miss on each side."""
-    n_classes = check_n_classes(n_classes)
+    n_classes = check_count(n_classes, "`n_classes`", least=2)
     if not isinstance(accuracy, Real) or not 0 <= accuracy <= 1:
         raise ValueError(f"`accuracy` must be from 0 to 1; got {accuracy!r}; ninety percent are 0.9")
     if not isinstance(confidence, Real) or not 0 < confidence < 1:
@@ -140,15 +138,17 @@ def _most(hits: float, misses: float, tail: float) -> float:
 
 
 def _needed(kind: str, n_classes: int, margin: float, accuracy: float, tail: float) -> int:
-    """The smallest n whose margin is small enough: doubled until it is, then bisected."""
+    """The smallest n whose margin is small enough; a margin is nearly proportional to the root of 1/n."""
     contradiction = _contradiction(kind, n_classes, accuracy)
-    too_few, enough = 0, 1
-    while _margin(enough, *contradiction, accuracy, tail) > margin:
-        too_few, enough = enough, 2 * enough
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if _margin(middle, *contradiction, accuracy, tail) > margin:
-            too_few = middle
-        else:
-            enough = middle
-    return enough
+    too_few, enough, n = 0, math.inf, 1000
+    for attempt in itertools.count():
+        reached = _margin(n, *contradiction, accuracy, tail)
+        too_few, enough = (n, enough) if reached > margin else (too_few, n)
+        if enough == too_few + 1:
+            break
+        if attempt < 10:
+            n = round(n * (reached / margin) ** 2)
+        else:  # far from proportional: halve what is left
+            n = 2 * n if enough == math.inf else (too_few + int(enough)) // 2
+        n = int(min(max(n, too_few + 1), enough - 1))
+    return int(enough)
