@@ -71,7 +71,7 @@ def main() -> None:
 
 def _prepare_completion() -> None:
     """Get ready to answer a shell that asks what may come next."""
-    from typer.completion import completion_init
+    from typer.completion import completion_init  # type: ignore[attr-defined]
 
     completion_init()
     sys.modules["rich"] = None  # type: ignore[assignment]  # it is slow to load, and it would break long lines in two

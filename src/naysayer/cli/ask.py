@@ -139,7 +139,7 @@ def _tell(answers: Any, new: int, site: Any, links: dict[str, str], as_json: boo
         if not site.local:
             print("Each link is for one person and shown once; a new one for the same name replaces the old.")
             if not site.origin.startswith("https:"):
-                print("Others on the network can read what goes over http: put a proxy with https in front of it.")
+                print("Others on the network can read what goes over http: put a proxy with https before it.")
         print(f"The dashboard is at {site.origin}/dashboard; answers are kept in {answers.name}.")
         print("Control-C stops; the same command continues.")
     sys.stdout.flush()

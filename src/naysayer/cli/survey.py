@@ -61,9 +61,7 @@ def _tell(asked: Any, answers: Any, site: Any, links: dict[str, str], as_json: b
         print(f"for respondents, the same link for all: {links['respondents']}")
         print(f"for you alone, the results:             {links['results']}")
         if not site.local and not site.origin.startswith("https:"):
-            print(
-                "Others on the network can read and change what goes over http: put a proxy with https in front of it."
-            )
+            print("Others on the network can read and change what goes over http: put a proxy with https before it.")
         print(f"Answers are kept in {answers.name}. Control-C ends it.")
     sys.stdout.flush()
 

@@ -141,10 +141,10 @@ def train(
     store : with answers about at least 20 items.
     network : "mlp", "linear" or, for images, "convolution".
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
-    max_epochs, n_seeds : epochs at the most, and runs in each of the five parts, which predict together.
+    max_epochs, n_seeds : maximum number of epochs, and runs in each of the five parts, which predict together.
     confidence : of the interval.
     device, random_state : as for :class:`naysayer.ComplementaryClassifier`.
-    before : the encoder of an earlier training, of which images that were read are kept.
+    before : the encoder of an earlier training; images that it has read are not read again.
     on_fold : is called before each of the five parts, and may raise to stop.
 
     Returns

@@ -1,4 +1,4 @@
-"""Data sets: found or fetched, checked, and read. Those of the paper by name, anyone's own by its path."""
+"""Data sets: found or fetched, checked, and read. Those of the paper by name, your own by their path."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LABEL_NAMES = ("label", "y", "class", "target")
 
 
 class Dataset(NamedTuple):
-    """A data set in memory: images as uint8, anyone's own numbers as float32; classes are 0 to K-1."""
+    """A data set in memory: images as uint8, the numbers of your own as float32; classes are 0 to K-1."""
 
     X_train: NDArray[Any]
     y_train: NDArray[np.int64]
@@ -56,10 +56,10 @@ class Listed(NamedTuple):
 def load(
     name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None, *, download: bool = False
 ) -> Dataset:
-    """Load a data set by its name, or one's own by the path of its file.
+    """Load a data set by its name, or your own by the path of its file.
 
     ``digits`` comes with scikit-learn; ``mnist``, ``fashion``, ``kuzushiji`` and ``cifar10`` are files, each of which
-    is compared with its published sha256 as it is read. One's own is an npz file with the arrays ``X_train``,
+    is compared with its published sha256 as it is read. Your own is an npz file with the arrays ``X_train``,
     ``y_train``, ``X_test`` and ``y_test``, or ``X`` and ``y``; or a table of numbers (CSV, TSV, Parquet) whose classes
     are the column named ``label``, ``y``, ``class`` or ``target``, or else the last. Where there is no test set, the
     same fifth of the rows, with nearly the same share of each class, is always it.
@@ -362,11 +362,11 @@ def _download(url: str, into: _Incoming) -> None:
     into.seek(0)
 
 
-# Anyone's own
+# Your own
 
 
 def _load_own(path: Path) -> Dataset:
-    """Load one's own data set; split it when it has no test set."""
+    """Load a data set from a file; split it if it has no test set."""
     arrays = _own_arrays(path) if path.suffix.lower() == ".npz" else _own_table(path)
     Xs, ys = [], []
     for X_name, y_name in _ARRAYS[:2] if len(arrays) == 4 else _ARRAYS[2:]:

@@ -13,7 +13,7 @@ class Published(NamedTuple):
     ----------
     class_names : its K classes.
     n_train, n_test : how many examples it has.
-    size : bytes to download in all.
+    size : bytes to download in total.
     parts : what is downloaded, each with the files in it and the sha256 of these once unpacked.
     mirrors : the addresses that a part's name is appended to, in the order in which they are tried.
     places : where its files may be below a folder of data; the first is where they are put.
