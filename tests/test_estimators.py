@@ -32,7 +32,7 @@ from naysayer import ComplementaryClassifier, complement, losses, metrics
 from naysayer.data import datasets
 from naysayer.engine import population as training
 from naysayer.engine import stack
-from naysayer.models import classifier as estimators
+from naysayer.models import saving
 from naysayer.objectives import OBJECTIVES, Forward
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
@@ -586,8 +586,15 @@ def test_data_refused(change, words):
             "a `method` of your own must be an objective of 3 classes; got 4 for 'mine'",
         ),
         ({"method": {"mine": "forward"}}, "must be an objective of 3 classes; got 'forward' for 'mine'"),
-        ({"network": "transformer"}, "`network` must be one of mlp, linear, a module, or a function that builds one"),
-        ({"network": 7}, "`network` must be one of mlp, linear, a module, or a function that builds one; got 7"),
+        (
+            {"network": "transformer"},
+            "`network` must be one of mlp, linear, convolution, a module, or",
+        ),
+        (
+            {"network": 7},
+            "convolution, a module, or a function that builds one; got 7",
+        ),
+        ({"network": "convolution"}, 'network "convolution" is for images of shape (C, S, S); got examples of (4,)'),
         ({"hidden": (0,)}, "`hidden` must be a whole number of at least 1; got 0"),
         ({"hidden": (8, 2.5)}, "`hidden` must be a whole number of at least 1; got 2.5"),
         ({"hidden": 8}, "`hidden` must hold the widths of the hidden layers, as (128,) does; got 8"),
@@ -1036,7 +1043,7 @@ def test_a_crash_while_saving_leaves_the_old_model(tmp_path, fitted, monkeypatch
         raise OSError("the lights went out")
 
     with monkeypatch.context() as patch:
-        patch.setattr(estimators, writer, crash)
+        patch.setattr(saving, writer, crash)
         with raises("the lights went out", OSError):
             other.save(tmp_path)
     same_model(model, ComplementaryClassifier.load(tmp_path), X)

@@ -80,13 +80,6 @@ def mlp(n_inputs: int, n_classes: int, hidden: Sequence[int] = (500,)) -> MLP:
     return MLP(n_inputs, n_classes, hidden)
 
 
-# By name, from the shape of an example, K and the widths of the hidden layers.
-NETWORKS: dict[str, Callable[[torch.Size, int, Sequence[int]], nn.Module]] = {
-    "mlp": lambda shape, n_classes, hidden: mlp(shape.numel(), n_classes, hidden),
-    "linear": lambda shape, n_classes, hidden: linear(shape.numel(), n_classes),
-}
-
-
 class ImageNetwork(nn.Module):
     """A classifier of colour images: features, their mean over the pixels, and a linear layer.
 
@@ -248,3 +241,45 @@ def densenet(n_classes: int = 10, depth: int = 100, growth: int = 12) -> ImageNe
             n_channels //= 2
         stages.append(nn.Sequential(*ending))
     return ImageNetwork(nn.Sequential(*stages), n_channels, n_classes)
+
+
+class Convolution(nn.Module):
+    """A small network for images (B, C, S, S): two convolutions of 3×3 with ReLU and max-pooling, and a linear layer.
+
+    It has no batch norm and no dropout, so that several runs train together under vmap.
+
+    Examples
+    --------
+    >>> Convolution(channels=1, side=8, n_classes=10)(torch.zeros(2, 1, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(self, channels: int, side: int, n_classes: int, width: int = 16) -> None:
+        super().__init__()
+        self.channels, self.side = channels, side
+        self.first = nn.Conv2d(channels, width, 3, padding=1)
+        self.second = nn.Conv2d(width, 2 * width, 3, padding=1)
+        self.pool = nn.MaxPool2d(2, ceil_mode=True)
+        half = -(-side // 2)
+        self.last = nn.Linear(2 * width * (-(-half // 2)) ** 2, n_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.pool(self.first(x).relu())
+        x = self.pool(self.second(x).relu())
+        return self.last(x.flatten(1))  # type: ignore[no-any-return]
+
+
+def _convolution_for(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -> Convolution:
+    if len(shape) != 3 or shape[1] != shape[2]:
+        raise ValueError(
+            f'network "convolution" is for images of shape (C, S, S); got examples of {tuple(shape)}; use "mlp"'
+        )
+    return Convolution(shape[0], shape[1], n_classes)
+
+
+# By name, from the shape of an example, K and the widths of the hidden layers.
+NETWORKS: dict[str, Callable[[torch.Size, int, Sequence[int]], nn.Module]] = {
+    "mlp": lambda shape, n_classes, hidden: mlp(shape.numel(), n_classes, hidden),
+    "linear": lambda shape, n_classes, hidden: linear(shape.numel(), n_classes),
+    "convolution": _convolution_for,
+}

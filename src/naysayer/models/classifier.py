@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -22,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysayer.common.checks import check_count, to_numpy
-from naysayer.common.files import read_tensors, write_tensors, write_text
 from naysayer.common.progress import progress_bar
 from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, Schedule, cosine_schedule, logits_of, pick_device, step_schedule
@@ -35,10 +33,10 @@ from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
 from naysayer.models.crossfit import predict_held_out, rotate
+from naysayer.models.saving import numpy_to_json, read_model, write_model
 from naysayer.objectives import OBJECTIVES, Objective, make
 
 AUTO = ("forward", "ascent", "pairwise")
-FORMAT = 1
 Network = str | nn.Module | Callable[[int, int], nn.Module]
 
 
@@ -85,8 +83,9 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     method : a name in :data:`naysayer.objectives.OBJECTIVES` ("free", "max", "ascent", "forward", "pairwise"), a list
         of them, or "auto", which tries "forward", "ascent" and "pairwise"; or a dict from names to objectives of your
         own, which keep their own loss, transition matrix, alpha, beta and gamma.
-    network : "mlp" or "linear"; a function (n_features, n_classes) → module, which gives each run its own start; or a
-        module that maps (B, ...) inputs to (B, K) logits, of which each run gets a copy as it is, weights included.
+    network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear" or, for images, "convolution"); a function
+        (n_features, n_classes) → module, which gives each run its own start; or a module that maps (B, ...) inputs to
+        (B, K) logits, of which each run gets a copy as it is, weights included.
     hidden : widths of the MLP's hidden layers.
     loss : for "free", "max" and "ascent", a loss of :mod:`naysayer.losses`, by name or as a callable.
     lr : learning rate or rates to try.
@@ -494,28 +493,11 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         so a folder that held a model before holds a whole one at every moment.
         """
         check_is_fitted(self, "parameters_")
-        folder = Path(path)
-        if folder.exists() and not folder.is_dir():
-            raise FileExistsError(f"cannot save to {folder}: it is a file; give a folder")
-        about: dict[str, Any] = {
-            "format": FORMAT,
-            "settings": self._settings_to_json(),
-            "fitted": self._fitted_to_json(),
-            "extra": extra or {},
-        }
         tensors = {f"parameter.{k}": v for k, v in self.parameters_.items()}
         tensors |= {f"buffer.{k}": v for k, v in self.buffers_.items()}
         tensors |= {"center": self.center_, "scale": self.scale_}
-        digest = hashlib.sha256(
-            b"".join(np.ascontiguousarray(t.detach().cpu().numpy()).tobytes() for t in tensors.values())
-        )
-        about["weights"] = f"weights-{digest.hexdigest()[:16]}.safetensors"
-        text = json.dumps(about, indent=1, default=_numpy_to_json) + "\n"
-        write_tensors(folder / about["weights"], tensors, {"format": FORMAT})
-        write_text(folder / "model.json", text)
-        for old in folder.glob("weights-*.safetensors"):
-            if old.name != about["weights"]:
-                old.unlink(missing_ok=True)
+        about = {"settings": self._settings_to_json(), "fitted": self._fitted_to_json(), "extra": extra or {}}
+        write_model(path, about, tensors)
 
     def _settings_to_json(self) -> dict[str, Any]:
         """The constructor's arguments, those that JSON can hold; the others are named, to be given again at load."""
@@ -528,7 +510,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             if name in ("classes", "transition") and value is not None:
                 value = to_numpy(value)
             with contextlib.suppress(TypeError):
-                out[name] = json.loads(json.dumps(value, default=_numpy_to_json))
+                out[name] = json.loads(json.dumps(value, default=numpy_to_json))
         return out
 
     def _fitted_to_json(self) -> dict[str, Any]:
@@ -554,29 +536,19 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         cls, path: str | os.PathLike[str], *, network: Network | None = None, device: str = "auto"
     ) -> ComplementaryClassifier:
         """Load a saved model. One whose network was a module of your own needs that module given again."""
-        folder = Path(path)
-        try:
-            about = dict(json.loads((folder / "model.json").read_text(encoding="utf8")))
-            if about["format"] != FORMAT:
-                raise ValueError(f"it has format {about['format']}, and this release reads {FORMAT}")
-            settings, fitted, extra = (dict(about[key]) for key in ("settings", "fitted", "extra"))
-            weights = str(about["weights"])
-        except FileNotFoundError:
-            raise FileNotFoundError(f"no model at {folder}: it has no model.json") from None
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise ValueError(f"{folder / 'model.json'} is not a whole model file: {error}") from None
+        about, tensors = read_model(path)
+        settings = about["settings"]
         if network is not None:
             settings["network"] = network
         if "network" not in settings:
             raise ValueError("this model's network was a module of your own; pass it again as load(path, network=...)")
         known = cls().get_params(deep=False)
         model = cls(**{k: v for k, v in settings.items() if k in known} | {"device": device})
-        tensors, _ = read_tensors(folder / Path(weights).name)
         try:
-            model._restore(fitted, tensors)
-            model.extra_ = extra
+            model._restore(about["fitted"], tensors)
+            model.extra_ = about["extra"]
         except (KeyError, RuntimeError, TypeError) as error:
-            raise ValueError(f"the model at {folder} does not fit its network: {error}") from None
+            raise ValueError(f"the model at {path} does not fit its network: {error}") from None
         return model
 
     def _restore(self, fitted: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -604,10 +576,3 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         got = {k: tuple(v.shape[1:]) for k, v in restored.items()}
         if expected != got:
             raise ValueError("the saved parameters do not fit the network; pass the network that was trained")
-
-
-def _numpy_to_json(value: Any) -> Any:
-    """Numbers and arrays of numpy's as JSON has them; anything else it cannot hold."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    raise TypeError(f"cannot save {type(value).__name__} as JSON")
