@@ -34,8 +34,8 @@ LIMIT_SECONDS = 10.0
 COOKIE_SECONDS = 90 * 24 * 3600
 HEADER = "x-naysayer"  # a page elsewhere cannot set it without asking us first, and we never answer such a question
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 )
 HEADERS = {
     "content-security-policy": POLICY,
@@ -56,7 +56,12 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "woff2": "font/woff2",
+}
 
 log = logging.getLogger(__name__)
 templates = Environment(loader=PackageLoader("naysayer.collect"), autoescape=True, undefined=StrictUndefined)
@@ -371,7 +376,9 @@ def begin_app(
         if name not in static:
             raise HTTPException(404, "there is no such file")
         body, kind, tag = static[name]
-        headers = {"etag": tag, "cache-control": "no-cache"}
+        # A font's name has its content's hash in it, so that one that was loaded is never asked for again.
+        kept = "max-age=31536000, immutable" if kind == "font/woff2" else "no-cache"
+        headers = {"etag": tag, "cache-control": kept}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         return Response(body, media_type=kind, headers=headers)

@@ -282,4 +282,5 @@ async function look() {
 
 setInterval(() => document.hidden || look(), 5000);
 document.addEventListener("visibilitychange", () => document.hidden || look());
+document.fonts.ready.then(() => figures.forEach((frame) => frame.draw?.(frame.plot.clientWidth))); // words are wider now, or less wide
 look();
