@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from naysayer.collect.app import make_server
 from naysayer.collect.security import Guard, Site
+from naysayer.collect.serving import make_server
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True, "is_mobile": True}
 DESKTOP = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 1}

@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from browser import DESKTOP, PHONE, chromium, served
-from naysayer.collect.app import invite_to, make_app, owner_of
+from naysayer.collect.app import make_app
+from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.records import Project
 from naysayer.collect.store import Store
 from naysayer.data.items import image_item, record_item, text_item

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pytest
 
 from browser import assert_fits_everywhere, chromium, served, unfit
-from naysayer.collect.app import invite_to, make_app, owner_of
+from naysayer.collect.app import make_app, pages
+from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.records import Answer, Project
-from naysayer.collect.security import _static_files, templates
 from naysayer.collect.store import Store
 from naysayer.data.items import record_item, text_item
 from naysayer.survey import app as survey_app
-from naysayer.survey.questions import Option, Question, Survey
+from naysayer.survey.questions import Option, Survey, SurveyQuestion
 from naysayer.survey.store import SurveyStore
 
 WIDTHS = (320, 360, 416, 427, 480, 540, 576, 640, 768, 900)
@@ -66,15 +67,13 @@ def names(request):
 
 def test_the_typeface_is_named_by_its_content_and_comes_with_its_licence():
     """Browsers keep it for a year: another one must have another name."""
-    (name,) = (name for name in _static_files() if name.endswith(".woff2"))
-    body, kind, _ = _static_files()[name]
+    (name,) = (name for name in pages.static if name.endswith(".woff2"))
+    body, kind, _ = pages.static[name]
     assert kind == "font/woff2"
     assert re.fullmatch(r"inter-([0-9a-f]{8})\.woff2", name)[1] == hashlib.sha256(body).hexdigest()[:8]
-    assert f'url("/static/{name}")' in _static_files()["base.css"][0].decode()
-    source = templates.loader.get_source(templates, "base.html")
-    assert f'href="/static/{name}" as="font"' in source[0]
-    from importlib.resources import files
-
+    assert f'url("/static/{name}")' in pages.static["base.css"][0].decode()
+    source, _, _ = pages.templates.loader.get_source(pages.templates, "base.html")
+    assert f'href="/static/{name}" as="font"' in source
     licence = files("naysayer.collect").joinpath("static", "inter-LICENSE.txt").read_text(encoding="utf8")
     assert "SIL OPEN FONT LICENSE Version 1.1" in licence
 
@@ -174,7 +173,7 @@ def test_the_dashboard_fits_in_any_font(device, names, tmp_path):
 def test_a_survey_fits_in_any_font(device, names, tmp_path):
     def question(name, n, mode=None, epsilon=None):
         options = tuple(Option(f"o{k}", f"{k} {names[k % 3]}"[:100]) for k in range(n))
-        return Question(name, f"What about {names[n % 3]}"[:120], options, mode, epsilon)
+        return SurveyQuestion(name, f"What about {names[n % 3]}"[:120], options, mode, epsilon)
 
     modes = (("a", 3), ("b", 5, "complementary"), ("c", 12, "calibrated", 1.0), ("d", 2, "randomised_response", 0.7))
     survey = Survey(names[0][:120], names[1], tuple(question(*mode) for mode in modes))
