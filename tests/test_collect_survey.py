@@ -507,7 +507,7 @@ def test_few_answers_are_said_to_be_too_few():
 @pytest.mark.parametrize(
     ("mode", "epsilon"), [("complementary", None), ("calibrated", 3.0), ("randomised_response", 2.0)]
 )
-def test_the_other_answers_foretell_a_private_one(mode, epsilon):
+def test_the_other_answers_predict_a_private_one(mode, epsilon):
     survey = ask(question(3, name="a"), question(3, mode, epsilon, name="b"))
     rng = np.random.default_rng(0)
     y = rng.choice(3, size=1500, p=[0.5, 0.3, 0.2])

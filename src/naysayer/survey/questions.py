@@ -392,8 +392,8 @@ def respondents_needed(
 
     counted here by the exact interval at the average outcome, as :func:`naysayer.measure.planning.labels_needed` does,
     but not cut off at 0 and 1: near those the interval is narrower than planned. At one ε randomised response needs
-    fewer than the calibrated mode, since :math:`|t - o|` is :math:`(e^\varepsilon - 1) / (e^\varepsilon + K - 1)` for it and
-    :math:`(e^\varepsilon - 1) / (1 + (K-1) e^\varepsilon)` for the other.
+    fewer than the calibrated mode, since :math:`|t - o|` is :math:`(e^\varepsilon - 1) / (e^\varepsilon + K - 1)`
+    for it and :math:`(e^\varepsilon - 1) / (1 + (K-1) e^\varepsilon)` for the other.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class CrossTable:
 
 @dataclass(frozen=True)
 class Prediction:
-    """How well the other answers foretell a private one; `problem` says why there is nothing else."""
+    """How well the other answers predict a private one; `problem` says why there is nothing else."""
 
     question: SurveyQuestion
     n: int
