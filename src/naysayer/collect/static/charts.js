@@ -73,7 +73,7 @@ function inside(x, words, width) {
 // The columns of a chart that has a row for each name: what names take, and what values take.
 function columns(width, rows, values) {
   const names = Math.max(...rows.map((one) => widest([one.name.slice(0, 100)], "name")));
-  return [Math.min(150, width * 0.32, names + 16), widest(values, "value") + 14];
+  return [Math.min(150, width * 0.32, names + 20), widest(values, "value") + 14];
 }
 
 // Bars over time: { start, step (both in seconds), counts }.
@@ -167,7 +167,7 @@ export function whiskers(width, rows, { label, from = null, to = null, digits = 
   }
   rows.forEach((one, i) => {
     const y = top + (i + 0.5) * row;
-    chart.append(titled(text(0, y + 5, shorten(one.name, left - 12), { class: "name" }), one.name));
+    chart.append(titled(text(0, y + 5, shorten(one.name, left - 14), { class: "name" }), one.name));
     if (one.mark !== null && one.mark !== undefined) chart.append(svg("line", { class: "expected", x1: x(one.mark), x2: x(one.mark), y1: y - 9, y2: y + 9 }));
     if (one.value === null) {
       chart.append(text(left, y + 5, one.said ?? "nothing yet"));
@@ -192,7 +192,7 @@ export function stacks(width, rows, { label }) {
   const chart = canvas(width, height, label);
   rows.forEach((one, i) => {
     const y = (i + 0.5) * row;
-    chart.append(titled(text(0, y + 5, shorten(one.name, left - 12), { class: "name" }), one.name));
+    chart.append(titled(text(0, y + 5, shorten(one.name, left - 14), { class: "name" }), one.name));
     let x = left;
     for (const part of ["yes", "no", "skip"]) {
       const size = one.parts[part] * scale;
