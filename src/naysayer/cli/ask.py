@@ -94,7 +94,7 @@ def _open_store(
 def _by_option(message: str) -> str:
     """Say what is wrong with a project in the command's words."""
     names = {"`question` must have {}": "--question must have {class}", "`probabilities`": "--probabilities"}
-    names |= {"`repeat_share`": "--repeat", "`answers_per_item`": "--per-item", ", or None": ""}
+    names |= {"`repeat_share`": "--repeat", "`answers_per_item`": "--per-item"}
     for name, option in names.items():
         message = message.replace(name, option)
     return message
@@ -111,8 +111,10 @@ def _serve(
     as_json: bool,
 ) -> None:
     """Serve a store's questions until Control-C, and print where."""
-    from naysayer.collect.app import invite_to, listen, make_app, owner_of, serve
+    from naysayer.collect.app import make_app
+    from naysayer.collect.people import invite_to, owner_of
     from naysayer.collect.security import Site, is_loopback
+    from naysayer.collect.serving import listen, serve
 
     if invite and public is None and is_loopback(host):
         raise ValueError("--invite needs an address that others reach: add --host 0.0.0.0, or --public behind a proxy")

@@ -39,8 +39,8 @@ def survey(
 
 def _serve(asked: Any, answers: Any, host: str, port: int | None, public: str | None, as_json: bool) -> None:
     """Serve a survey until Control-C, and print where."""
-    from naysayer.collect.app import listen, serve
     from naysayer.collect.security import Site
+    from naysayer.collect.serving import listen, serve
     from naysayer.survey.app import make_app
 
     with listen(host, port, answers.name) as listener:
