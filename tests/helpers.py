@@ -116,7 +116,8 @@ def global_state() -> dict[str, Any]:
     if "matplotlib" in sys.modules:
         import matplotlib
 
-        state["matplotlib's settings"] = dict.copy(matplotlib.rcParams)
+        settings = dict.items(matplotlib.rcParams)
+        state["matplotlib's settings"] = {k: v for k, v in settings if k != "backend"}  # chosen with the first figure
     return state
 
 
