@@ -1,15 +1,18 @@
 """The paper's five methods on MNIST with the paper's settings, against the accuracies that Figure 2 shows.
 
-    python benchmarks/mnist.py --data FOLDER [--epochs 300] [--trials 4] [--device cuda] [--out benchmarks/results]
+    python benchmarks/mnist.py --data FOLDER [--epochs 300] [--trials 4] [--against FILE] [--device cuda] [--out FOLDER]
 
 FOLDER holds mnist/train-images-idx3-ubyte.gz and its three sisters. MLP 784-500-10, Adam at 5e-5, weight decay 1e-4
 on weights, mini-batches of 256; each trial draws its own complementary labels. A method's trials are one population.
+With ``--against FILE``, an earlier result, its means stand beside these, with the difference in pooled deviations.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,11 +24,22 @@ from naysayer.data import datasets
 EXPECTED = {"free": 77, "max": 89, "ascent": 92, "forward": 94, "pairwise": 82}  # near these, after 300 epochs
 
 
+def compare(results: dict, before: dict) -> None:
+    """Put an earlier result's last epochs beside these."""
+    print("\nmethod     before %   now %   difference in pooled deviations")
+    for method, result in results.items():
+        then, now = (np.array(r["last_epoch"]) for r in (before[method], result))
+        gap = (now.mean() - then.mean()) / np.sqrt((now.var(ddof=1) + then.var(ddof=1)) / 2)
+        result |= {"before": then.tolist(), "difference_in_deviations": float(gap)}
+        print(f"{method:9s}  {then.mean():8.2f}   {now.mean():5.2f}   {gap:+.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--epochs", type=int, default=300)
     parser.add_argument("--trials", type=int, default=4)
+    parser.add_argument("--against", help="an earlier result, such as benchmarks/results/mnist.json")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", default="benchmarks/results")
     arguments = parser.parse_args()
@@ -67,6 +81,8 @@ def main() -> None:
             "estimated_accuracy_of_first_trial": [float(v) for v in estimate],
             "seconds": seconds,
         }
+    if arguments.against:
+        compare(results, json.loads(Path(arguments.against).read_text())["methods"])
     save(arguments.out, "mnist", about | {"epochs": arguments.epochs, "trials": len(y_bar), "methods": results})
 
 

@@ -1,6 +1,6 @@
 """How long a run-epoch takes: naysayer's engine, a textbook PyTorch loop, and the floor, side by side in one run.
 
-    python benchmarks/throughput.py [--device cpu|cuda] [--out benchmarks/results]
+    python benchmarks/throughput.py [--device cpu|cuda] [--beside FOLDER] [--out benchmarks/results]
 
 The job is the paper's: an MLP 784-500-10, mini-batches of 256, 60,000 uint8 examples, gradient ascent, Adam. A
 run-epoch is one epoch of one run, shuffling included, validation and test left out on both sides. Times are medians
@@ -10,14 +10,21 @@ On CUDA the floor is what the optimiser must move (parameters, gradients and bot
 written, gradients and weights moved once more by the products) at the rate of a copy, plus the products' flops at
 the rate of a large product, both measured here. On a CPU it is the five products of a step, done bare; the
 time of the optimiser's pass over its memory, which depends on what else the machine does, stands beside it.
+
+With ``--beside FOLDER``, the ``src`` of another version of this project, the two engines take turns, each in a process
+of its own, and the ratio of their times is printed too.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import statistics
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -38,7 +45,7 @@ def synchronize(device: str) -> None:
 
 
 def engine(X, y_bar, n_runs: int, epochs: int, device: str) -> tuple[list[float], float]:
-    """Seconds a run-epoch, one value an epoch, and the seconds that the first epoch took more."""
+    """Seconds per run-epoch, one value per epoch, and the seconds that the first epoch took more."""
     runs = Population(
         lambda: networks.mlp(D, K),
         objectives.GradientAscent(K),
@@ -54,8 +61,29 @@ def engine(X, y_bar, n_runs: int, epochs: int, device: str) -> tuple[list[float]
     return [t / n_runs for t in took[1:]], took[0] - statistics.median(took[1:])
 
 
+def beside(folder: str, runs: list[int], device: str, turns: int = 2) -> list[dict]:
+    """Milliseconds per run-epoch of another version's engine and of this one's, which take turns."""
+    rows = []
+    print("\nruns   ms per run-epoch before   after   after/before   (min .. max over turns)")
+    for n_runs in runs:
+        took = {"before": [], "after": []}
+        for _ in range(turns):
+            for name, source in (("before", folder), ("after", str(Path(__file__).parents[1] / "src"))):
+                command = [sys.executable, __file__, "--device", device, "--engine-only", str(n_runs)]
+                place = os.environ | {"PYTHONPATH": source}
+                done = subprocess.run(command, env=place, capture_output=True, text=True, check=True)
+                took[name].append(1e3 * float(done.stdout.split()[-1]))
+        ratios = [after / before for before, after in zip(took["before"], took["after"])]
+        before, after = (statistics.median(took[name]) for name in ("before", "after"))
+        row = {"runs": n_runs, "before_ms": before, "after_ms": after, "ratio": statistics.median(ratios), "all": took}
+        spread = f"({min(ratios):.2f} .. {max(ratios):.2f})"
+        print(f"{n_runs:4d}   {before:23.3f}   {after:5.3f}   {row['ratio']:12.2f}   {spread}")
+        rows.append(row)
+    return rows
+
+
 def textbook(X, y_bar, device: str, batches: int) -> float:
-    """Seconds an epoch of a plain loop: DataLoader, a Python loop over the classes, an if on the host."""
+    """Seconds per epoch of a plain loop: DataLoader, a Python loop over the classes, an if on the host."""
     loader = DataLoader(TensorDataset(X.float() / 255, y_bar), batch_size=BATCH, shuffle=True)
     model = nn.Sequential(nn.Linear(D, H), nn.ReLU(), nn.Linear(H, K)).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-5, weight_decay=1e-4)
@@ -83,7 +111,7 @@ def textbook(X, y_bar, device: str, batches: int) -> float:
 
 
 def rate(work, amount: float, device: str, repeats: int = 5) -> float:
-    """Amount a second of the fastest of some repeats."""
+    """Amount per second of the fastest of some repeats."""
     work()
     best = float("inf")
     for _ in range(repeats):
@@ -96,7 +124,7 @@ def rate(work, amount: float, device: str, repeats: int = 5) -> float:
 
 
 def cuda_floor() -> dict[str, float]:
-    """Rates of a copy and of a product, and the seconds a run-epoch that they allow."""
+    """Rates of a copy and of a product, and the seconds per run-epoch that they allow."""
     a = torch.empty(1 << 29, device="cuda")
     b = torch.empty_like(a)
     copy = rate(lambda: b.copy_(a), 2 * a.numel() * 4, "cuda")
@@ -114,7 +142,7 @@ def cuda_floor() -> dict[str, float]:
 
 
 def optimizer_seconds() -> float:
-    """Seconds a run-epoch of Adam's pass alone, with its memory as cold as the products leave it."""
+    """Seconds per run-epoch of Adam's pass alone, with its memory as cold as the products leave it."""
     tensors = [torch.rand(PARAMETERS) for _ in range(4)]
     step, other = torch.zeros(()), torch.empty(1 << 22)
     took = []
@@ -137,7 +165,7 @@ class BareProducts:
         self.weights = [(torch.rand(D, H), torch.rand(H, K)) for _ in range(n_runs)]
 
     def seconds(self, steps: int) -> float:
-        """Seconds a run-epoch, from so many steps of each run."""
+        """Seconds per run-epoch, from so many steps of each run."""
         start = time.perf_counter()
         for first, second in self.weights:
             for _ in range(steps):
@@ -154,11 +182,11 @@ def measure_cuda(X, y_bar) -> dict:
     floor = cuda_floor()
     plain = textbook(X.cpu(), y_bar.cpu(), "cuda", batches=STEPS)
     print(
-        f"textbook loop: {plain * 1e3:.0f} ms a run-epoch; copy {floor['copy_bytes_per_s'] / 1e12:.2f} TB/s, ", end=""
+        f"textbook loop: {plain * 1e3:.0f} ms per run-epoch; copy {floor['copy_bytes_per_s'] / 1e12:.2f} TB/s, ", end=""
     )
     print(f"TF32 product {floor['product_flops_per_s'] / 1e12:.0f} TFLOP/s")
     print(f"floor: {floor['optimizer_ms']:.2f} ms moving + {floor['products_ms']:.2f} ms multiplying, a run-epoch\n")
-    print("runs   ms a run-epoch   (min .. max)      textbook/ours   ours/floor   first epoch's extra s")
+    print("runs   ms per run-epoch   (min .. max)      textbook/ours   ours/floor   first epoch's extra s")
     rows = []
     for n_runs in (1, 5, 20, 120):
         times, extra = engine(X, y_bar, n_runs, epochs=10, device="cuda")
@@ -175,9 +203,9 @@ def measure_cuda(X, y_bar) -> dict:
 
 def measure_cpu(X, y_bar) -> dict:
     plain = textbook(X, y_bar, "cpu", batches=60)
-    print(f"textbook loop: {plain * 1e3:.0f} ms a run-epoch\n")
+    print(f"textbook loop: {plain * 1e3:.0f} ms per run-epoch\n")
     print(
-        "runs   ms a run-epoch   bare products   ours/bare   textbook/ours   (min .. max ours/bare)   optimiser alone"
+        "runs   ms per run-epoch   bare products   ours/bare   textbook/ours   (min .. max ours/bare)   optimiser alone"
     )
     rows = []
     for n_runs in (1, 2, 4, 8, 16):
@@ -205,14 +233,26 @@ def measure_cpu(X, y_bar) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--beside", help="the src folder of another version, to take turns with")
+    parser.add_argument("--engine-only", type=int, help="print the seconds per run-epoch of so many runs, and no more")
     parser.add_argument("--out", default="benchmarks/results")
     arguments = parser.parse_args()
     generator = torch.Generator().manual_seed(0)
     X = torch.randint(0, 256, (N, D), dtype=torch.uint8, generator=generator)
     y_bar = torch.randint(0, K, (N,), generator=generator)
+    if arguments.engine_only:
+        epochs = 10 if arguments.device == "cuda" else 2
+        print(
+            statistics.median(engine(X.to(arguments.device), y_bar, arguments.engine_only, epochs, arguments.device)[0])
+        )
+        return
     about = hardware(arguments.device)
     print(f"{about['device']}, torch {about['torch']}\n")
     result = (measure_cuda if arguments.device == "cuda" else measure_cpu)(X, y_bar)
+    if arguments.beside:
+        result["before_and_after"] = beside(
+            arguments.beside, [row["runs"] for row in result["engine"]], arguments.device
+        )
     save(arguments.out, f"throughput-{arguments.device}", about | result)
 
 

@@ -106,10 +106,10 @@ def head_gradients(z: Tensor, b1: Tensor, w2: Tensor, d: Tensor) -> tuple[Tensor
     """Gradients of z (in its place), b₁, W₂ and b₂ from that of :func:`head`'s logits, (C, B, K)."""
     (n_runs, n_rows, width), n_classes = z.shape, w2.shape[1]
     db1, dw2, db2 = torch.empty_like(b1), torch.empty_like(w2), d.new_empty(n_runs, n_classes)
-    rows, units, stages = (32, 64, 3) if n_runs > 8 else (128, 16, 1)
+    rows, units, warps, stages = (32, 32, 2, 3) if n_runs > 8 else (128, 16, 4, 1)
     _triton().head_gradients[(n_runs, -(-width // units))](
         z, b1, w2, d.contiguous(), db1, dw2, db2, n_rows, width, *w2.stride(), n_classes, _head_columns(n_classes),
-        rows, units, num_warps=4, num_stages=stages,
+        rows, units, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return z, db1, dw2, db2
 
