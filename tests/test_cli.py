@@ -724,7 +724,7 @@ SURVEY = ["survey", "survey.toml", "--store"]
         ([*ASK, "no/such/folder.db"], "it cannot be opened; nothing was changed; look at the folder"),
         ([*ASK, "answers.db", "--port", "99999"], "Invalid value for '--port'"),
         ([*ASK, "new.db", "--repeat", "1"], "--repeat must be at least 0 and below 1; got 1.0"),
-        ([*ASK, "new.db", "--per-item", "0"], "--per-item must be at least 1; got 0"),
+        ([*ASK, "new.db", "--per-item", "0"], "--per-item must be a whole number of at least 1; got 0"),
         ([*ASK, "new.db", "--question", "What?"], "--question must have {class} once"),
         ([*ASK, "new.db", "--probabilities", "1,0"], "--probabilities must be above 0"),
         (["survey", "nowhere.toml"], "no survey file at nowhere.toml; examples/survey.toml shows one"),
