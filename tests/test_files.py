@@ -13,7 +13,6 @@ import torch
 from safetensors.torch import save
 
 from helpers import raises
-from naysayer.common import files
 from naysayer.common.files import read_tensors, whole_file, write_tensors, write_text
 
 TENSORS = {
