@@ -357,7 +357,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
                 )
             return lambda: networks.Convolution(shape[0], shape[1], n_classes)
         raise ValueError(
-            f"`network` must be 'mlp', 'linear', 'convolution', a module, or a function that builds one; got {network!r}"
+            "`network` must be 'mlp', 'linear', 'convolution', a module, or a function that builds one; "
+            f"got {network!r}"
         )
 
     def _report(
