@@ -71,10 +71,10 @@ def margin_reached(
 ) -> float:
     r"""Say within which margin so many labels will tell the accuracy; the inverse of :func:`labels_needed`.
 
-    It is half the width that :func:`~naysayer.metrics.accuracy_interval` has at the average outcome: :math:`n f` of n
-    labels contradict the prediction, each at a cost of h, with :math:`h = 1, f = 1-p` for ordinary labels and
-    :math:`h = K-1, f = (1-p)/(K-1)` for complementary ones. Where :math:`f_-` and :math:`f_+` are the bounds of Clopper
-    and Pearson for :math:`n f` of n, that interval is
+    It is half the width that :func:`~naysayer.measure.metrics.accuracy_interval` has at the average outcome:
+    :math:`n f` of n labels contradict the prediction, each at a cost of h, with :math:`h = 1, f = 1-p` for ordinary
+    labels and :math:`h = K-1, f = (1-p)/(K-1)` for complementary ones. Where :math:`f_-` and :math:`f_+` are the bounds
+    of Clopper and Pearson for :math:`n f` of n, that interval is
 
     .. math:: [\,p - h (f_+ - f),\; p + h (f - f_-)\,] \cap [0, 1].
 
