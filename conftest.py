@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any
 
@@ -15,11 +16,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the seed once: workers take that of the process that started them, so that all know one order."""
+    """Draw the seed once: workers take that of the process that started them, so that all know one order.
+
+    Workers share the cores as well: threads that wait for a core that another worker has would double the work.
+    """
     if hasattr(config, "workerinput"):
         config.option.order_seed = config.workerinput["order_seed"]
-    elif config.option.order_seed is None:
+        return
+    if config.option.order_seed is None:
         config.option.order_seed = random.SystemRandom().randrange(100_000)
+    if workers := getattr(config.option, "numprocesses", None):
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -555,7 +555,7 @@ def test_bars_of_time_are_round_and_not_too_many(times, step, counts):
 
 
 def test_the_same_store_gets_the_same_port(tmp_path):
-    name = str(tmp_path / "answers.db")  # of its own: another test, or somebody, may serve an answers.db meanwhile
+    name = str(tmp_path / "answers.db")  # not one fixed port, on which somebody else may listen
     usual = 20000 + zlib.crc32(name.encode()) % 10000
     with listen("127.0.0.1", None, name) as first:
         assert first.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's delay on, and replies wait 40 ms

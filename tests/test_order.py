@@ -70,6 +70,15 @@ def test_workers_share_one_order(project):
     assert len(set(order)) == FILES * TESTS
 
 
+def test_workers_share_the_cores(project, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    threads = max(1, os.cpu_count() // 2)
+    (project / "test_0.py").write_text(f"import os\ndef test_0(): assert os.environ['OMP_NUM_THREADS'] == '{threads}'")
+    run(project, "-p", "xdist", "-n", "2")
+    monkeypatch.setenv("OMP_NUM_THREADS", str(threads + 1))  # whoever asks for another number gets it
+    assert pytest_in(project, "-p", "xdist", "-n", "2").returncode == 1
+
+
 def test_a_failure_repeats_the_seed_at_the_end(project):
     (project / "test_0.py").write_text("def test_0(): assert False")
     done = pytest_in(project, "-q", "-q", "--order-seed=3")
