@@ -37,9 +37,10 @@ from pathlib import Path
 from typing import Any
 
 from common import hardware, save
-from naysayer.collect.app import listen, make_app, serve
+from naysayer.collect.app import make_app
 from naysayer.collect.records import Project
 from naysayer.collect.security import Site
+from naysayer.collect.serving import listen, serve
 from naysayer.collect.store import Store
 from naysayer.data.items import read_items
 

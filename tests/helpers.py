@@ -88,13 +88,17 @@ def assert_same_runs(one: Population, other: Population, tolerance: float = 0.0,
 # ---- what one test could leave behind for the next ------------------------------------------------------------
 
 
+# Of the environment what was there from the start: libraries add names of their own when they are first imported.
+ENVIRONMENT = {"NAYSAYER_DATA", *(name for name in os.environ if not name.startswith("PYTEST_"))}
+
+
 def global_state() -> dict[str, Any]:
     """Give the state of the process that tests share."""
     umask = os.umask(0)
     os.umask(umask)
     state = {
         "working directory": os.getcwd(),
-        "environment": {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "TORCHINDUCTOR_"))},
+        "environment": {name: os.environ.get(name) for name in ENVIRONMENT},
         "umask": umask,
         "locale": locale.setlocale(locale.LC_ALL),
         "sys.argv": list(sys.argv),
@@ -112,7 +116,8 @@ def global_state() -> dict[str, Any]:
     if "matplotlib" in sys.modules:
         import matplotlib
 
-        state["matplotlib's settings"] = dict.copy(matplotlib.rcParams)
+        settings = dict.items(matplotlib.rcParams)
+        state["matplotlib's settings"] = {k: v for k, v in settings if k != "backend"}  # chosen with the first figure
     return state
 
 

@@ -17,11 +17,12 @@ from sklearn.datasets import load_digits, load_sample_image
 
 from browser import DESKTOP, PHONE, chromium, served
 from naysayer import complement
-from naysayer.collect import survey_app
-from naysayer.collect.app import invite_to, make_app, owner_of
+from naysayer.collect.app import make_app
 from naysayer.collect.learn import train
+from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, record_item, text_item
+from naysayer.survey import app as survey_app
 from naysayer.survey.questions import read_survey
 from naysayer.survey.store import SurveyStore
 

@@ -104,7 +104,7 @@ def test_labels_in_either_encoding():
         (np.zeros((0, 3), dtype=bool), None, "`y_bar` must hold at least one label; got none"),
         (np.zeros((0, 3)), None, "`y_bar` must hold at least one label; got none"),
         ([[True, False, False]], 4, "a 2-D `y_bar` must have n_classes = 4 columns; got 3"),
-        ([[False]], None, "a 2-D `y_bar` must have at least 2 columns, one a class; got 1"),
+        ([[False]], None, "a 2-D `y_bar` must have at least 2 columns, one per class; got 1"),
         (
             [[False, True], [True, True]],
             None,
@@ -134,7 +134,7 @@ def test_transition_is_returned_as_float64():
         ([0.5, 0.5], None, "`transition` must be a square (K, K) matrix; got shape (2,)"),
         (np.ones((2, 3)), None, "`transition` must be a square (K, K) matrix; got shape (2, 3)"),
         (np.zeros((0, 0)), None, "`transition` must be a square (K, K) matrix; got shape (0, 0)"),
-        ([[0, 1], [1, 0]], 3, "`transition` must be (3, 3), one row a class; got (2, 2)"),
+        ([[0, 1], [1, 0]], 3, "`transition` must be (3, 3), one row per class; got (2, 2)"),
         ([[-0.5, 1.5], [1, 0]], 2, "`transition` must hold probabilities; got negative or non-finite entries"),
         ([[np.nan, 1], [1, 0]], 2, "`transition` must hold probabilities; got negative or non-finite entries"),
         ([[0, 1], [0.4, 0.5]], 2, "each row of `transition` must sum to 1; row 1 sums to 0.9"),

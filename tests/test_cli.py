@@ -292,7 +292,7 @@ def test_evaluate_says_the_same_as_json_and_as_the_library(works, model, others)
     fitted = ComplementaryClassifier.load(model)
     data = tables.read_table(others)
     y_bar, names, said = read_labels(data, "not", CLASSES)
-    encoder = TableEncoder.from_dict(fitted.extra_["table"])
+    encoder = TableEncoder.from_dict(fitted.extra_["encoder"])
     predicted = fitted.predict_proba(encoder.transform(data)).argmax(axis=1)
     expected = metrics.accuracy_interval(y_bar, predicted, 3, 0.9)
     accuracy = told["accuracy"]
@@ -416,7 +416,7 @@ def refuses(naysayer, tmp_path):
         (["plan", "--classes", "3", "--accuracy", "90"], "`accuracy` must be from 0 to 1; got 90.0"),
         (["plan", "--classes", "3", "--confidence", "1"], "`confidence` must lie between 0 and 1"),
         (["plan", "--classes", "3", "extra"], "unexpected extra argument"),
-        (["demo", "--epochs", "0"], "--epochs must be at least 1; got 0"),
+        (["demo", "--epochs", "0"], "--epochs must be a whole number of at least 1; got 0"),
         (["demo", "--seed", "-1"], "`random_state` must be None, a whole number from 0 up"),
         (["demo", "--device", "toaster"], "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got 'toaster'"),
         (["predict", "nowhere"], "Missing argument"),
@@ -439,12 +439,12 @@ def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
         (["--hidden", "2.5"], "--hidden must be whole numbers separated by commas; got '2.5'"),
         (["--hidden", "inf"], "--hidden must be whole numbers separated by commas; got 'inf'"),
         (["--hidden", "8,-5"], "`hidden` must be a whole number of at least 1; got -5"),
-        (["--epochs", "0"], "--epochs must be at least 1; got 0"),
+        (["--epochs", "0"], "--epochs must be a whole number of at least 1; got 0"),
         (["--epochs", "many"], "Invalid value for '--epochs'"),
-        (["--seeds", "0"], "--seeds must be at least 1; got 0"),
+        (["--seeds", "0"], "--seeds must be a whole number of at least 1; got 0"),
         (["--seed", "-1"], "`random_state` must be None, a whole number from 0 up"),
         (["--method", "magic"], "`method` must be 'auto' or one of free, max, ascent, forward, pairwise; got 'magic'"),
-        (["--network", "cnn"], "`network` must be 'mlp', 'linear'"),
+        (["--network", "cnn"], "`network` must be one of mlp, linear"),
         (["--alpha", "2"], "`alpha` must be from 0 to 1; got 2.0"),
         (["--device", "toaster"], "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got 'toaster'"),
         (["--label", "knot"], "the table must have a column 'knot' (did you mean 'not'?); it has weight, age, colour"),
@@ -452,10 +452,10 @@ def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
         (["--drop", "weight,age,colour"], "the table must have a column to learn from; got none"),
         (["--classes", "cat,dog"], "column 'not' must hold known classes (cat, dog); got 'owl'"),
         (["--classes", "cat"], "column 'not' must have at least 2 classes"),
-        (["--transition", "nowhere.csv"], "nowhere.csv must be a CSV of numbers, one row a class"),
-        (["--transition", "empty.csv"], "empty.csv must be a CSV of numbers, one row a class"),
-        (["--transition", "text.csv"], "text.csv must be a CSV of numbers, one row a class"),
-        (["--transition", "four.csv"], "`transition` must be (3, 3), one row a class; got (4, 4)"),
+        (["--transition", "nowhere.csv"], "nowhere.csv must be a CSV of numbers, one row per class"),
+        (["--transition", "empty.csv"], "empty.csv must be a CSV of numbers, one row per class"),
+        (["--transition", "text.csv"], "text.csv must be a CSV of numbers, one row per class"),
+        (["--transition", "four.csv"], "`transition` must be (3, 3), one row per class; got (4, 4)"),
         (["--transition", "row.csv"], "`transition` must be a square (K, K) matrix; got shape (1, 3)"),
         (["--transition", "ones.csv"], "each row of `transition` must sum to 1; row 0 sums to 3"),
         (["--transition", "thirds.csv"], "`transition` must be invertible"),
@@ -511,7 +511,7 @@ def test_models_that_cannot_be_used(refuses, tmp_path, pets, model):
     X, y_bar = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
     bare = ComplementaryClassifier("forward", max_epochs=1, n_seeds=1, lr=0.01).fit(X, y_bar)
     bare.save(tmp_path / "bare")
-    refuses("was not trained on a table by this command; use it from Python", "predict", tmp_path / "bare", pets)
+    refuses("was not trained by `naysayer train`; use it from Python", "predict", tmp_path / "bare", pets)
     weights = next(model.glob("weights-*"))
     weights.write_bytes(weights.read_bytes()[:-1])
     refuses(f"{weights} is not a whole file of naysayer's", "predict", model, pets)
@@ -774,7 +774,7 @@ def test_a_missing_package_is_named_with_its_extra(refuses, stores, monkeypatch,
         raise ModuleNotFoundError(f"No module named '{package}'", name=package)
 
     monkeypatch.setattr("naysayer.data.items.read_items", ask)
-    refuses(f"the package {package}, which is not here; pip install 'naysayer[{extra}]'", *ASK, "new.db")
+    refuses(f"the package {package}, which is not installed; pip install 'naysayer[{extra}]'", *ASK, "new.db")
 
 
 # ---- as others start it ---------------------------------------------------------------------------------------

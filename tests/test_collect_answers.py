@@ -114,12 +114,12 @@ def test_transition_is_that_of_the_answers_no(error):
 def test_wrong_arguments_are_named():
     with raises("`asked` must hold classes 0 to 2; got 3 to 3"):
         Answers.of(["a"], [3], ["no"], NAMES[:3])
-    with raises("`weights` must be 3 numbers above 0, one a class; got [0.5, 0.5, 0.0]"):
+    with raises("`weights` must be 3 numbers above 0, one per class; got [0.5, 0.5, 0.0]"):
         Answers.of(["a"], [0], ["no"], NAMES[:3], weights=[0.5, 0.5, 0.0])
     with raises("an error rate must be from 0 to 0.45; got 0.5; at 0.5 answers say nothing"):
         transition(uniform(3), 0.5)
     said = Answers.of(["a", "b"], [0, 1], ["no", "yes"], NAMES[:3])
-    with raises("`predicted` must be 2 classes from 0 to 2, or -1, one an item; got shape (1,)"):
+    with raises("`predicted` must be 2 classes from 0 to 2, or -1, one per item; got shape (1,)"):
         accuracy(said, [0])
     with raises("an accuracy must rest on at least 2 items with answers; got 1; collect more"):
         accuracy(said, [0, -1])

@@ -9,22 +9,28 @@ import socket
 import subprocess
 import sys
 import zlib
+from importlib.resources import files
 from pathlib import Path
 
 import httpx
 import pytest
+from jinja2 import Environment, PackageLoader
 from PIL import Image
 
 from browser import served
 from naysayer import cli
-from naysayer.collect import app as module
-from naysayer.collect import dashboard
-from naysayer.collect.app import field_text, listen, make_app, owner_of, sniff, with_article
+from naysayer.collect import asking, dashboard
+from naysayer.collect.app import make_app, pages
+from naysayer.collect.asking import field_text, with_article
 from naysayer.collect.database import StoreError
+from naysayer.collect.media import MEDIA_POLICY, sniff
+from naysayer.collect.people import owner_of
 from naysayer.collect.records import Answer, Project, Training
-from naysayer.collect.security import Site, _static_files, templates
+from naysayer.collect.security import Site
+from naysayer.collect.serving import listen
 from naysayer.collect.store import Store
 from naysayer.data.items import image_item, record_item, text_item
+from naysayer.survey.pages import pages as survey_pages
 
 POST = {"x-naysayer": "1"}
 CLASSES = ("cat", "dog", "owl")
@@ -180,7 +186,7 @@ def test_undo_takes_back_one_answer_however_often_it_is_sent(web, store):
 
 
 def test_progress_counts(web, monkeypatch):
-    monkeypatch.setattr(module, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(asking, "PROGRESS_SECONDS", 0.0)
     assert web.get("/api/progress").json() == {"items": 40, "answered": 0, "decided": 0, "answers": 0, "own": 0}
     (question,) = web.get("/api/next").json()["questions"]
     web.post("/api/answers", {"answers": [answer_of(question, value="yes")]})
@@ -188,7 +194,7 @@ def test_progress_counts(web, monkeypatch):
 
 
 def test_progress_is_counted_now_and_then_but_for_ones_own_answers(web, monkeypatch):
-    monkeypatch.setattr(module, "PROGRESS_SECONDS", 60.0)
+    monkeypatch.setattr(asking, "PROGRESS_SECONDS", 60.0)
     assert web.get("/api/progress").json()["answers"] == 0
     (question,) = web.get("/api/next").json()["questions"]
     web.post("/api/answers", {"answers": [answer_of(question)]})
@@ -271,7 +277,7 @@ def test_pictures_are_what_their_bytes_say(pictures):
         response = web.get(f"/media/{item.id}")
         assert response.content == Path(item.path).read_bytes()
         assert response.headers["x-content-type-options"] == "nosniff"
-        assert response.headers["content-security-policy"] == module.MEDIA_POLICY
+        assert response.headers["content-security-policy"] == MEDIA_POLICY
         assert "immutable" in response.headers["cache-control"]
         kinds[Path(item.path).suffix] = response.headers["content-type"]
     expected = {"png": "png", "jpg": "jpeg", "gif": "gif", "webp": "webp", "bmp": "bmp"}
@@ -377,8 +383,8 @@ def test_names_are_only_names(tmp_path):
 
 def test_no_script_writes_html_and_no_page_loads_from_elsewhere():
     """Where nothing makes HTML of texts and nothing comes from outside, the policy is only the second lock."""
-    for name, (body, _, _) in _static_files().items():
-        if name.startswith("survey"):
+    for name, (body, kind, _) in pages.static.items():
+        if kind == "font/woff2":
             continue
         text = body.decode()
         if name.endswith(".js"):
@@ -388,8 +394,10 @@ def test_no_script_writes_html_and_no_page_loads_from_elsewhere():
         links = [link for link in re.findall(r"https?://[^\s\"')]+", text) if not link.startswith("http://www.w3.org/")]
         assert links == [], name
         assert "@import" not in text
-    for name in templates.list_templates():
-        source = templates.loader.get_source(templates, name)[0]
+    found = survey_pages.templates
+    assert set(found.list_templates()) > set(pages.templates.list_templates())
+    for name in found.list_templates():
+        source = found.loader.get_source(found, name)[0]
         assert not re.search(r"\bstyle=|\son\w+=|\|\s*safe|https?://", source), name
 
 
@@ -406,6 +414,16 @@ def test_pages_are_for_people_and_errors_for_both(web):
     assert web.get("/nothing").json() == {"error": "there is nothing at this address"}
     wrong = web("DELETE", "/api/progress", headers=POST | {"content-type": "application/json"})
     assert (wrong.status_code, wrong.json()) == (405, {"error": "this address does not take this method"})
+
+
+def test_an_app_has_its_own_files_and_the_shared_ones_and_none_in_the_place_of_another():
+    assert {"base.css", "survey.css", "call.js"} <= set(survey_pages.static)
+    assert "survey.css" not in pages.static
+    shared, own = (set(files(name).joinpath("static").iterdir()) for name in ("naysayer.collect", "naysayer.survey"))
+    assert not {file.name for file in shared} & {file.name for file in own}
+    assert not set(Environment(loader=PackageLoader("naysayer.survey")).list_templates()) & set(
+        pages.templates.list_templates()
+    )
 
 
 def test_static_files_are_kept_and_asked_for_again(web):

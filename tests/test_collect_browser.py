@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from browser import DESKTOP, PHONE, chromium, served
-from naysayer.collect.app import invite_to, make_app, owner_of
+from naysayer.collect.app import make_app
+from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.records import Project
 from naysayer.collect.store import Store
 from naysayer.data.items import image_item, record_item, text_item
@@ -362,13 +363,12 @@ def test_pictures_come_before_they_are_needed(browser, tmp_path):
         store.register(image_item(tmp_path / f"{i}.png", f"secret-cat-{i}.png") for i in range(12))
         with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
             tab.ready()
-            tab.page.wait_for_load_state("networkidle")
-            fetched = sum("/media/" in request.url for request in tab.requests)
-            assert fetched == 12
+            come = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/media/'))"
+            tab.until(f"{come}.length === 12 && {come}.every((one) => one.responseEnd > 0)")
             for _ in range(5):
                 assert tab.page.evaluate("document.querySelector('.card:not(.leaving) img').complete")
                 tab.page.keyboard.press("n")
-            assert sum("/media/" in request.url for request in tab.requests) == fetched
+            assert sum("/media/" in request.url for request in tab.requests) == 12
             assert "secret" not in tab.page.content()  # a file's name may give the class away
             (tmp_path / "0.png").unlink()
 
@@ -438,13 +438,15 @@ def test_enlarged_and_with_long_names_every_button_can_be_reached(browser, tmp_p
             assert words[0] <= words[1] + 4  # the question lies over no button
             page.mouse.move(size[0] - 30, size[1] - 30)
             page.mouse.wheel(0, 3000)
-            page.wait_for_timeout(250)
-            box = page.locator("#undo").bounding_box()
-            assert 0 <= box["y"] <= size[1] - box["height"]
+            box = "document.getElementById('undo').getBoundingClientRect()"
+            tab.until(f"{box}.top >= 0 && {box}.bottom <= innerHeight")
             for part in ("no", "skip", "yes"):
-                box = page.locator(f"#{part}").bounding_box()
-                assert 0 <= box["x"] <= size[0] - box["width"]
-                inside = page.locator(f"#{part}").evaluate("(b) => b.scrollWidth <= b.clientWidth")
+                button = page.locator(f"#{part}")
+                left, right = button.evaluate(
+                    "(b) => [b.getBoundingClientRect().left, b.getBoundingClientRect().right]"
+                )
+                assert 0 <= left <= right <= size[0]
+                inside = button.evaluate("(b) => b.scrollWidth <= b.clientWidth && b.scrollHeight <= b.clientHeight")
                 assert inside, f"the words of {part} do not fit it"
 
 

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from helpers import raises
-from naysayer.collect import items
+from naysayer.data import items
 from naysayer.data.items import IMAGE_ENDINGS, image_item, is_name, read_items, record_item, text_item
 
 

@@ -28,14 +28,11 @@ from naysayer.collect.learn import Likelihood, Trainer, features, train
 from naysayer.collect.security import HEADER
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, read_items, record_item, text_item
-from naysayer.features.items import (
-    Convolution,
-    Images,
-    Records,
-    Texts,
-    encoder_from_dict,
-    fit_encoder,
-)
+from naysayer.engine.networks import Convolution
+from naysayer.features.encoder import encoder_from_dict, fit_encoder
+from naysayer.features.photos import PhotoEncoder
+from naysayer.features.records import RecordEncoder
+from naysayer.features.texts import TextEncoder
 from naysayer.objectives import Forward
 
 
@@ -238,14 +235,14 @@ def test_images_become_small_and_keep_their_colours(tmp_path):
 
 def test_images_are_read_once(tmp_path):
     items = pictures(tmp_path, *(Image.new("L", (8, 8), 10 * i) for i in range(3)))
-    before = Images.fit(items[:2])
+    before = PhotoEncoder().fit(items[:2])
     before.transform(items[:2])
-    after = Images.fit(items[:2]).keep(before)
+    after = PhotoEncoder().fit(items[:2]).keep(before)
     (tmp_path / "0.png").unlink()
     assert after.transform(items)[:, 0, 0, 0].tolist() == [0, 10, 20]
-    assert Images(4, 1).keep(before)._read == {}
+    assert PhotoEncoder(4, 1).keep(before)._read == {}
     with raises("image '0.png' must be where it was registered"):
-        Images(4, 1).transform(items)
+        PhotoEncoder(4, 1).transform(items)
 
 
 def test_images_are_turned_as_browsers_turn_them(tmp_path):
@@ -254,14 +251,14 @@ def test_images_are_turned_as_browsers_turn_them(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned a quarter to the right
     image.save(tmp_path / "0.png", exif=exif)
-    X = Images(8, 1).transform([image_item(tmp_path / "0.png", "0.png")])[0, 0]
+    X = PhotoEncoder(8, 1).transform([image_item(tmp_path / "0.png", "0.png")])[0, 0]
     assert X[:2].mean() > 200 > 50 > X[-2:].mean()
 
 
 def test_texts_come_back_from_json():
     items = [text_item(text, "") for text in ("a fine film", "a long, long film", "fine and long")]
     encoder = fit_encoder(items)
-    assert isinstance(encoder, Texts)
+    assert isinstance(encoder, TextEncoder)
     again = encoder_from_dict(json.loads(json.dumps(encoder.to_dict())))
     other = [*items, text_item("unheard-of words", "")]
     assert np.allclose(again.transform(other), encoder.transform(other))
@@ -274,10 +271,10 @@ def test_records_come_back_from_json():
     items = [record_item({"age": age, "pet": pet}, "") for age, pet in ((1, "cat"), (None, "dog"), (3, "cat"))]
     items.append(record_item({"age": 5, "hat": "x"}, ""))
     encoder = fit_encoder(items)
-    assert isinstance(encoder, Records)
+    assert isinstance(encoder, RecordEncoder)
     again = encoder_from_dict(json.loads(json.dumps(encoder.to_dict())))
     assert np.allclose(again.transform(items), encoder.transform(items))
-    assert again.transform([record_item({"age": 2, "cow": 1}, "")]).shape == (1, len(encoder.encoder.feature_names_))
+    assert again.transform([record_item({"age": 2, "cow": 1}, "")]).shape == (1, len(encoder.table.feature_names_))
 
 
 def test_features_of_a_store(tmp_path):
@@ -320,7 +317,7 @@ def test_what_cannot_be_trained_says_so(tmp_path):
     with raises("no model at", FileNotFoundError):
         learn.load(tmp_path)
     (tmp_path / "model.json").write_text('{"extra": {}}')
-    with raises("was not trained on a store; use it from Python"):
+    with raises("model.json is not a whole model file: 'format'"):
         learn.load(tmp_path)
 
 
@@ -513,11 +510,16 @@ def test_the_command_says_what_does_not_fit(tmp_path, run):
         ("--label is for tables; ", "train", tmp_path / "answers.db", "--out", model, "--label", "x"),
         ("no store at", "train", tmp_path / "none.db", "--out", model),
         ("at least 20 items to train on; got 0", "train", tmp_path / "empty.db", "--out", model),
-        ("give a store to evaluate it on; got", "evaluate", model, tmp_path / "texts.csv"),
+        ("needs a store to be evaluated on; got", "evaluate", model, tmp_path / "texts.csv"),
         ("must have answers to evaluate a model on; it has none", "evaluate", model, tmp_path / "empty.db"),
         ("must be of the model's classes, a, b, c", "evaluate", model, tmp_path / "two.db"),
         ("about items that the model did not learn from; it has none", "evaluate", model, tmp_path / "answers.db"),
-        ("learned from records; texts.csv row 1 is of kind text", "predict", model, tmp_path / "texts.csv"),
+        (
+            "texts.csv must hold records, as the model learned from them; texts.csv row 1 is a text",
+            "predict",
+            model,
+            tmp_path / "texts.csv",
+        ),
     ]:
         code, out, err = run(*arguments)
         assert (code, out) == (2, "")

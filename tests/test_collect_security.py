@@ -12,7 +12,8 @@ import pytest
 from browser import served
 from helpers import raises
 from naysayer.collect import security
-from naysayer.collect.app import invite_to, make_app, owner_of
+from naysayer.collect.app import make_app
+from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.records import Project
 from naysayer.collect.security import Buckets, Guard, Site, is_loopback, reachable, token_of
 from naysayer.collect.store import Store

@@ -121,7 +121,7 @@ def test_two_who_begin_a_store_at_once_begin_one(where):
         ({"probabilities": (0.5, 0.5, 0.5, 0.5)}, "`probabilities` must sum to 1; they sum to 2"),
         ({"repeat_share": 1.0}, "`repeat_share` must be at least 0 and below 1; got 1.0"),
         ({"question": "Is it?"}, "`question` must have {} once, where a class's name goes; got 'Is it?'"),
-        ({"answers_per_item": 0}, "`answers_per_item` must be at least 1, or None; got 0"),
+        ({"answers_per_item": 0}, "`answers_per_item` must be a whole number of at least 1; got 0"),
     ],
 )
 def test_projects_that_cannot_be(changes, words):

@@ -15,16 +15,16 @@ from scipy.stats import binom, norm
 
 from helpers import raises
 from naysayer import complement, metrics, transition
-from naysayer.collect import survey_store
 from naysayer.collect.database import StoreError
 from naysayer.measure import planning
 from naysayer.survey import results
+from naysayer.survey import store as survey_store
 from naysayer.survey.questions import (
     EPSILONS,
     MODES,
     Option,
-    Question,
     Survey,
+    SurveyQuestion,
     equal_epsilon,
     options_left,
     privacy_failure,
@@ -40,7 +40,7 @@ WAYS = [("complementary", None), ("calibrated", 0.5), ("calibrated", 2.0), ("ran
 
 def question(n_options, mode=None, epsilon=None, name="q"):
     options = tuple(Option(f"{name}{k}", f"Option {k}") for k in range(n_options))
-    return Question(name, "Which?", options, mode, epsilon)
+    return SurveyQuestion(name, "Which?", options, mode, epsilon)
 
 
 def ask(*questions):
@@ -89,7 +89,7 @@ def test_a_survey_file_becomes_questions(write):
     survey = read_survey(write())
     assert (survey.title, survey.text) == ("Lunch", "Two questions.")
     diet, paid, stolen = survey.questions
-    assert diet == Question(
+    assert diet == SurveyQuestion(
         "diet",
         "What do you eat?",
         (Option("All", "All"), Option("No meat", "No meat"), Option("vegan", "No animals")),
@@ -507,7 +507,7 @@ def test_few_answers_are_said_to_be_too_few():
 @pytest.mark.parametrize(
     ("mode", "epsilon"), [("complementary", None), ("calibrated", 3.0), ("randomised_response", 2.0)]
 )
-def test_the_other_answers_foretell_a_private_one(mode, epsilon):
+def test_the_other_answers_predict_a_private_one(mode, epsilon):
     survey = ask(question(3, name="a"), question(3, mode, epsilon, name="b"))
     rng = np.random.default_rng(0)
     y = rng.choice(3, size=1500, p=[0.5, 0.3, 0.2])
@@ -616,7 +616,7 @@ def test_the_meaning_of_answers_may_not_change(where):
         with raises(f"question {name!r} is not as it was when the answers in "):
             SurveyStore(where, survey)
     first, second = ASKED.questions
-    words = Survey("Another title", "New words", (Question("a", "Which one?", first.options), second))
+    words = Survey("Another title", "New words", (SurveyQuestion("a", "Which one?", first.options), second))
     SurveyStore(where, words).close()
 
 

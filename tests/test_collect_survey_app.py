@@ -17,11 +17,12 @@ from starlette.testclient import TestClient
 
 from browser import served
 from naysayer import cli, complement
-from naysayer.collect import app as web
+from naysayer.collect import serving
 from naysayer.collect.database import StoreError
 from naysayer.collect.security import Site
-from naysayer.survey.app import ForgetfulBuckets, make_app, percent, points, privacy_numbers
-from naysayer.survey.questions import Option, Question, Survey, respondents_needed
+from naysayer.survey.app import ForgetfulBuckets, make_app
+from naysayer.survey.pages import percent, points, privacy_numbers
+from naysayer.survey.questions import Option, Survey, SurveyQuestion, respondents_needed
 from naysayer.survey.store import SurveyStore
 
 BAD = '<script>alert("x")</script>'
@@ -29,10 +30,12 @@ SURVEY = Survey(
     f"Title {BAD}",
     f"First paragraph {BAD}.\n\nSecond one.",
     (
-        Question("age", f"How old? {BAD}", tuple(Option(f"a{k}", f"Age {k} {BAD}") for k in range(3))),
-        Question("vote", "For whom?", tuple(Option(f"v{k}", f"Party {k}") for k in range(4)), "complementary"),
-        Question("leave", "Will you leave?", tuple(Option(f"l{k}", f"Leave {k}") for k in range(3)), "calibrated", 2.0),
-        Question("stole", "Ever stolen?", (Option("y", "Yes"), Option("n", "No")), "randomised_response", 1.0),
+        SurveyQuestion("age", f"How old? {BAD}", tuple(Option(f"a{k}", f"Age {k} {BAD}") for k in range(3))),
+        SurveyQuestion("vote", "For whom?", tuple(Option(f"v{k}", f"Party {k}") for k in range(4)), "complementary"),
+        SurveyQuestion(
+            "leave", "Will you leave?", tuple(Option(f"l{k}", f"Leave {k}") for k in range(3)), "calibrated", 2.0
+        ),
+        SurveyQuestion("stole", "Ever stolen?", (Option("y", "Yes"), Option("n", "No")), "randomised_response", 1.0),
     ),
 )
 LOCAL = Site("127.0.0.1", 8000)
@@ -425,7 +428,7 @@ def test_the_command_serves_and_tells_the_results(place, run):
 
 
 def test_links_for_others_come_with_a_warning(place, run, monkeypatch):
-    monkeypatch.setattr(web, "serve", lambda app, listener, ready: (listener.close(), ready()))
+    monkeypatch.setattr(serving, "serve", lambda app, listener, ready: (listener.close(), ready()))
     code, out, _ = run(place, "--host", "0.0.0.0")
     assert code == 0
     assert "Work and well-being: 5 questions, 3 of them private" in out

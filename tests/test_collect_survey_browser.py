@@ -10,14 +10,14 @@ import pytest
 from browser import DESKTOP, PHONE, chromium, served
 from helpers import assert_frequencies
 from naysayer.survey.app import make_app
-from naysayer.survey.questions import Option, Question, Survey
+from naysayer.survey.questions import Option, Survey, SurveyQuestion
 from naysayer.survey.store import SurveyStore
 
 
 def marked(name, n, mode=None, epsilon=None):
     """A question whose options have names and words that occur nowhere else."""
     options = tuple(Option(f"id-{name}{k}-zq", f"Words {name}{k} qz") for k in range(n))
-    return Question(name, f"What about {name}?", options, mode, epsilon)
+    return SurveyQuestion(name, f"What about {name}?", options, mode, epsilon)
 
 
 SURVEY = Survey(
@@ -383,7 +383,7 @@ def test_the_survey_can_be_answered_by_keyboard(visit, store):
 
 def test_long_words_and_writing_from_right_to_left_fit_a_phone(browser, tmp_path):
     arabic, long = "\u0645\u0627 \u0647\u0648\u061f", "w" * 100
-    question = Question("q", arabic, tuple(Option(f"o{k}", f"{k}{long[1:]}") for k in range(12)), "complementary")
+    question = SurveyQuestion("q", arabic, tuple(Option(f"o{k}", f"{k}{long[1:]}") for k in range(12)), "complementary")
     survey = Survey(long, long, (question,))
     store = SurveyStore(tmp_path / "long.db", survey)
     with served(lambda site: make_app(survey, store, site)) as site:

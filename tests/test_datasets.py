@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from helpers import raises
 from naysayer.data import datasets, readers
-from naysayer.data.datasets import REGISTRY, Source, check_name, find, get, load, overview, read_cifar, read_idx
+from naysayer.data.datasets import REGISTRY, check_name, find, get, load, overview, read_cifar, read_idx
+from naysayer.data.registry import Published
 
 CODES = {np.dtype(np.uint8): 8, np.dtype(np.int8): 9, np.dtype(np.int16): 11, np.dtype(np.int32): 12}
 IMAGES = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3)
@@ -61,7 +62,7 @@ MNIST = dict(
 CIFAR = {name: records(i, 9 - i) for i, name in enumerate(BATCHES)}
 
 
-def with_sums(source: Source, files: dict[str, bytes], **changed: object) -> Source:
+def with_sums(source: Published, files: dict[str, bytes], **changed: object) -> Published:
     """The same source with the sums of these files."""
     parts = {part: {f: hashlib.sha256(files[f]).hexdigest() for f in held} for part, held in source.parts.items()}
     return source._replace(parts=parts, **changed)

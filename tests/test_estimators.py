@@ -32,7 +32,7 @@ from naysayer import ComplementaryClassifier, complement, losses, metrics
 from naysayer.data import datasets
 from naysayer.engine import population as training
 from naysayer.engine import stack
-from naysayer.models import classifier as estimators
+from naysayer.models import saving
 from naysayer.objectives import OBJECTIVES, Forward
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
@@ -586,8 +586,15 @@ def test_data_refused(change, words):
             "a `method` of your own must be an objective of 3 classes; got 4 for 'mine'",
         ),
         ({"method": {"mine": "forward"}}, "must be an objective of 3 classes; got 'forward' for 'mine'"),
-        ({"network": "transformer"}, "`network` must be 'mlp', 'linear', a module, or a function that builds one"),
-        ({"network": 7}, "`network` must be 'mlp', 'linear', a module, or a function that builds one; got 7"),
+        (
+            {"network": "transformer"},
+            "`network` must be one of mlp, linear, convolution, a module, or",
+        ),
+        (
+            {"network": 7},
+            "convolution, a module, or a function that builds one; got 7",
+        ),
+        ({"network": "convolution"}, 'network "convolution" is for images of shape (C, S, S); got examples of (4,)'),
         ({"hidden": (0,)}, "`hidden` must be a whole number of at least 1; got 0"),
         ({"hidden": (8, 2.5)}, "`hidden` must be a whole number of at least 1; got 2.5"),
         ({"hidden": 8}, "`hidden` must hold the widths of the hidden layers, as (128,) does; got 8"),
@@ -618,7 +625,7 @@ def test_data_refused(change, words):
         ({"beta": np.inf, "method": "ascent"}, "`beta` must be a finite number; got inf"),
         ({"gamma": 2.0, "method": "ascent"}, "`gamma` must be from 0 to 1"),
         ({"alpha": 1.5}, "`alpha` must be from 0 to 1; got 1.5"),
-        ({"transition": np.eye(4)}, "`transition` must be (3, 3), one row a class; got (4, 4)"),
+        ({"transition": np.eye(4)}, "`transition` must be (3, 3), one row per class; got (4, 4)"),
         ({"transition": np.full((3, 3), 1 / 3)}, "`transition` must be invertible"),
         ({"device": "toaster"}, "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got 'toaster'"),
         ({"random_state": -1}, "`random_state` must be None, a whole number from 0 up, or a numpy generator; got -1"),
@@ -1036,7 +1043,7 @@ def test_a_crash_while_saving_leaves_the_old_model(tmp_path, fitted, monkeypatch
         raise OSError("the lights went out")
 
     with monkeypatch.context() as patch:
-        patch.setattr(estimators, writer, crash)
+        patch.setattr(saving, writer, crash)
         with raises("the lights went out", OSError):
             other.save(tmp_path)
     same_model(model, ComplementaryClassifier.load(tmp_path), X)

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from helpers import raises
-from naysayer.common import files
 from naysayer.common.files import read_tensors, whole_file, write_tensors, write_text
 
 TENSORS = {
@@ -168,10 +168,10 @@ def test_a_file_with_more_than_there_should_be_is_refused(tmp_path):
 
 def test_a_file_of_somebody_else_is_refused(tmp_path):
     path = tmp_path / "file"
-    path.write_bytes(files.save({"x": torch.ones(2)}))
+    path.write_bytes(save({"x": torch.ones(2)}))
     with raises(f"{path} is not a whole file of naysayer's: 'naysayer'"):
         read_tensors(path)
-    path.write_bytes(files.save({"x": torch.ones(2)}, {"naysayer": "{half"}))
+    path.write_bytes(save({"x": torch.ones(2)}, {"naysayer": "{half"}))
     with raises(f"{path} is not a whole file of naysayer's: "):
         read_tensors(path)
     path.write_text(json.dumps(ABOUT))

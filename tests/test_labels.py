@@ -248,7 +248,7 @@ def test_complement_checks_what_it_is_given():
     with raises("`n_classes` must be a whole number of at least 2; got 1"):
         complement([0], 1)
     for n_labels in (1, 2):
-        with raises("`transition` must be (4, 4), one row a class; got (2, 2)"):
+        with raises("`transition` must be (4, 4), one row per class; got (2, 2)"):
             complement([0], 4, n_labels=n_labels, transition=[[0, 1], [1, 0]])
     with raises("`n_labels` must be less than n_classes - 1 = 2 with a `transition`"):
         complement([0], 3, n_labels=2, transition=transition.noisy(3, 0.1))

@@ -514,7 +514,7 @@ def test_a_plain_torch_loop_learns(name):
             "`binary` must satisfy s(z) + s(-z) = 1, as ramp and sigmoid do; use Unbiased for others",
         ),
         (lambda: Unbiased(4, transition=transition.noisy(4, 0.25)), "its condition number is"),
-        (lambda: Forward(4, transition.uniform(3)), "`transition` must be (4, 4), one row a class; got (3, 3)"),
+        (lambda: Forward(4, transition.uniform(3)), "`transition` must be (4, 4), one row per class; got (3, 3)"),
     ],
 )
 def test_settings_refused(make, words):

@@ -79,7 +79,7 @@ def test_a_failure_repeats_the_seed_at_the_end(project):
 
 CHANGES = {
     "working directory": lambda patch: patch.chdir("/"),
-    "environment": lambda patch: patch.setenv("NAYSAYER_TEST", "1"),
+    "environment": lambda patch: patch.setenv("NAYSAYER_DATA", "elsewhere"),
     "sys.argv": lambda patch: patch.setattr(sys, "argv", ["other"]),
     "sys.path": lambda patch: patch.syspath_prepend("/"),
     "matplotlib's settings": lambda patch: patch.setitem(matplotlib.rcParams, "lines.linewidth", 9.0),
@@ -121,7 +121,7 @@ def test_what_a_test_leaves_behind_is_found(name, monkeypatch, put_back):
 def test_a_test_that_tidies_up_is_left_alone(monkeypatch):
     with global_state_kept(), monkeypatch.context() as patch:
         patch.chdir("/")
-        patch.setenv("NAYSAYER_TEST", "1")
+        patch.setenv("NAYSAYER_DATA", "elsewhere")
 
 
 def test_hypothesis_draws_the_same_everywhere():

@@ -148,7 +148,7 @@ class Reader:
         if arguments[1] == "photos":
             right = [row["prediction"] == self._truth[Path("photos", row["item"]).read_bytes()] for row in rows]
             assert len(right) == N_PHOTOS
-            assert np.mean(right) > 0.8
+            assert np.mean(right) > 0.9
 
     def _after_evaluate(self, arguments: list[str], out: str) -> None:
         if arguments[1] in self._stores:

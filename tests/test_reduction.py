@@ -318,7 +318,7 @@ def test_the_seed_reaches_the_estimator():
         ({}, [1, 1, 1], "at least 2 classes; got 1 class, 1"),
         ({}, np.zeros((3, 3), dtype=bool), "must rule out a class in at least one row; got none"),
         ({}, [0, 1], "inconsistent numbers of samples"),
-        ({"transition": np.eye(2)}, [0, 1, 2], "`transition` must be (3, 3), one row a class; got (2, 2)"),
+        ({"transition": np.eye(2)}, [0, 1, 2], "`transition` must be (3, 3), one row per class; got (2, 2)"),
         ({"transition": np.full((3, 3), 1 / 3)}, [0, 1, 2], "`transition` must be invertible"),
         ({"classes": [0, 1]}, [0, 1, 2], "must hold the classes 0, 1; got 2 at row 2"),
         ({"random_state": "x"}, [0, 1, 2], "`random_state` must be None"),

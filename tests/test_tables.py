@@ -17,15 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from naysayer.data.labels import read_labels
-from naysayer.data.tables import Table, read_table
+from naysayer.data.tables import DataTable, read_table
 from naysayer.features.tables import TableEncoder
 
 ROWS = {"age": [20, None, 41], "pet": ["cat", "dog", None], "tame": [True, False, None], "label": ["!a", "!b", "c"]}
 
 
-def table(**columns: list) -> Table:
+def table(**columns: list) -> DataTable:
     """Make a table of text columns, as a CSV file gives them."""
-    return Table({name: np.array(values, dtype=object) for name, values in columns.items()})
+    return DataTable({name: np.array(values, dtype=object) for name, values in columns.items()})
 
 
 def write_csv(path: Path) -> Path:
@@ -246,7 +246,7 @@ def test_any_mutation_is_a_table_or_a_named_error(tmp_path, ending):
             assert "\n" not in found
         else:
             assert {len(column) for column in found.columns.values()} == {found.n_rows}
-    assert outcomes == {Table, str}
+    assert outcomes == {DataTable, str}
 
 
 def mutate(content: bytes, rng: np.random.Generator) -> bytes:
@@ -302,12 +302,12 @@ def test_categories_are_one_hot_and_the_unseen_all_zeros():
 def test_a_number_in_a_column_of_categories_is_found_whatever_its_type():
     encoder = TableEncoder().fit(table(size=["1", "2", "big"]))
     for values in ([1.0, 2.0], [1, 2], ["1", "2"]):
-        X = encoder.transform(Table({"size": np.array(values)}))
+        X = encoder.transform(DataTable({"size": np.array(values)}))
         np.testing.assert_array_equal(X, [[1, 0, 0], [0, 1, 0]])
 
 
 def test_truth_values_are_categories():
-    encoder = TableEncoder().fit(Table({"tame": np.array([True, False, True])}))
+    encoder = TableEncoder().fit(DataTable({"tame": np.array([True, False, True])}))
     assert encoder.feature_names_ == ["tame=True", "tame=False"]
     np.testing.assert_array_equal(encoder.transform(table(tame=["False", True])), [[0, 1], [1, 0]])
 
@@ -344,8 +344,8 @@ def test_what_cannot_help_is_left_out_and_noted():
 
 def test_extreme_numbers_stay_finite():
     values = np.array([1e308, -1e308, 0.0, 5e-324])
-    encoder = TableEncoder().fit(Table({"a": values, "b": values[::-1] * 1e-300, "c": np.array([0, 5e-324, 0, 0])}))
-    new = Table({name: np.array([1.7e308, -1.7e308, 0, np.nan]) for name in "abc"})
+    encoder = TableEncoder().fit(DataTable({"a": values, "b": values[::-1] * 1e-300, "c": np.array([0, 5e-324, 0, 0])}))
+    new = DataTable({name: np.array([1.7e308, -1.7e308, 0, np.nan]) for name in "abc"})
     X = encoder.transform(new)
     assert np.isfinite(X).all()
     assert np.abs(X).max() == 1e6
@@ -354,7 +354,7 @@ def test_extreme_numbers_stay_finite():
 def test_the_state_survives_json():
     rng = np.random.default_rng(0)
     numbers = np.where(rng.random(50) < 0.2, np.nan, rng.lognormal(size=50))
-    train = Table({"a": numbers, "b": rng.choice(["x", "é", "", "NA"], 50), "c": np.full(50, "k"), "d": numbers**3})
+    train = DataTable({"a": numbers, "b": rng.choice(["x", "é", "", "NA"], 50), "c": np.full(50, "k"), "d": numbers**3})
     encoder = TableEncoder().fit(train)
     again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict(), allow_nan=False)))
     np.testing.assert_array_equal(again.transform(train), encoder.transform(train))
@@ -395,7 +395,7 @@ def test_what_the_encoder_refuses():
         encoder.transform(table(age=["1", "", "old"], color=["r"] * 3))
     with pytest.raises(ValueError, match="column 'age' must hold finite numbers; got -inf at row 0"):
         encoder.transform(table(age=["-inf"], color=["r"]))
-    wide = TableEncoder().fit(Table({f"X[{j}]": np.arange(3) for j in range(20)}))
+    wide = TableEncoder().fit(DataTable({f"X[{j}]": np.arange(3) for j in range(20)}))
     with pytest.raises(ValueError, match=r"it lacks 20: 'X\[0\]', 'X\[1\]', 'X\[2\]', \.\.\.$"):
         wide.transform(table(color=["r"]))
 
@@ -462,14 +462,14 @@ def test_a_class_may_be_called_none_when_it_is_given():
 )
 @pytest.mark.parametrize("classes", [None, [3, 10], [3.0, 10.0], ["3", "10"]])
 def test_whole_numbers_are_named_alike_whatever_their_type(values, classes):
-    y_bar, names, _ = read_labels(Table({"y": np.array(values)}), "y", classes)
+    y_bar, names, _ = read_labels(DataTable({"y": np.array(values)}), "y", classes)
     assert names == ["3", "10"]
     assert y_bar.tolist() == [0, 1, 0]
 
 
 def test_names_are_left_alone_that_are_not_all_whole_numbers():
     assert read_labels(table(y=["2.0", "2.1", "v", "NAN", "01"]), "y")[1] == ["01", "2.0", "2.1", "NAN", "v"]
-    assert read_labels(Table({"y": np.array([0.5, 2.0, np.nan], np.float32)}), "y")[1] == ["0.5", "2"]
+    assert read_labels(DataTable({"y": np.array([0.5, 2.0, np.nan], np.float32)}), "y")[1] == ["0.5", "2"]
 
 
 @pytest.mark.parametrize(
@@ -501,6 +501,6 @@ def test_what_labels_are_refused(labels, arguments, words):
 
 
 def test_a_long_list_of_columns_is_cut():
-    many = Table({f"c{i}": np.arange(2) for i in range(30)})
+    many = DataTable({f"c{i}": np.arange(2) for i in range(30)})
     with pytest.raises(ValueError, match=r"it has c0, c1, .*, c7, \.\.\. \(30 in all\)$"):
         read_labels(many, "label")

@@ -75,7 +75,7 @@ def test_noise_rates_refused(rate):
 
 
 def test_noisy_checks_its_base():
-    with raises("`transition` must be (3, 3), one row a class; got (2, 2)"):
+    with raises("`transition` must be (3, 3), one row per class; got (2, 2)"):
         transition.noisy(3, 0.1, [[0, 1], [1, 0]])
 
 
@@ -102,7 +102,7 @@ def test_estimate_is_frequencies_and_a_pull_to_uniform():
 @pytest.mark.parametrize(
     ("y_bar", "y_true", "options", "words"),
     [
-        ([0, 1], [1], {}, "`y_bar` and `y_true` must have one length; got 2 and 1"),
+        ([0, 1], [1], {}, "`y_bar` and `y_true` must have the same length; got 2 and 1"),
         ([1], [0], {"strength": -1.0}, "`strength` must not be negative; got -1.0"),
         ([1], [0], {"strength": np.nan}, "`strength` must not be negative; got nan"),
         (
@@ -152,5 +152,5 @@ def test_an_ill_conditioned_matrix_is_refused_with_its_condition_number():
 
 
 def test_inverse_checks_its_size():
-    with raises("`transition` must be (4, 4), one row a class; got (3, 3)"):
+    with raises("`transition` must be (4, 4), one row per class; got (3, 3)"):
         transition.inverse(transition.uniform(3), 4)

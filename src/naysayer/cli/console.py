@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
+
+from naysayer.common.checks import check_count
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
 Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")]
 Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port; default: one that stays the same for this store.")
 ]
-Public = Annotated[str | None, typer.Option(help="Address that people open, where a proxy stands before this server.")]
-Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
-Data = Annotated[
+Public = Annotated[
+    str | None, typer.Option(help="Address that people open, if a proxy stands in front of this server.")
+]
+DataFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder of data; default: $NAYSAYER_DATA, or else the user's cache.")
 ]
 
@@ -51,11 +55,9 @@ def numbers(text: str, option: str, kind: type = float) -> list[Any]:
         raise ValueError(f"{option} must be {what} separated by commas; got {text!r}") from None
 
 
-def at_least_one(value: int, option: str) -> int:
-    """An option's value, which must be 1 or more."""
-    if value < 1:
-        raise ValueError(f"{option} must be at least 1; got {value}")
-    return value
+def optional_count(value: int | None, option: str) -> int | None:
+    """An option's value, which must be a whole number of at least 1 where it is given."""
+    return None if value is None else check_count(value, option)
 
 
 def percent(estimate: float, low: float, high: float) -> str:
@@ -64,18 +66,29 @@ def percent(estimate: float, low: float, high: float) -> str:
 
 
 def clipped_percent(*interval: float) -> str:
-    """Write an estimate for people, who take one beyond 0 or 100 % for a mistake; programs get it as it is."""
+    """Write an estimate for people, who take one beyond 0 or 100 % for a mistake; programs get it unchanged."""
     return percent(*(min(1.0, max(0.0, value)) for value in interval))
 
 
+def named_interval(interval: Any) -> dict[str, float]:
+    """Give an estimate and its bounds by their names."""
+    return dict(zip(("estimate", "low", "high"), interval, strict=True))
+
+
 def print_table(heads: list[str], rows: list[list[str]]) -> None:
-    """Print a plain table: first column to the left, the others to the right."""
+    """Print a plain table."""
+    for line in table_lines(heads, rows):
+        print(line)
+
+
+def table_lines(heads: list[str], rows: list[list[str]]) -> list[str]:
+    """Write a plain table: the first column aligned to the left, the others to the right."""
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-    for row in [heads, ["-" * w for w in widths], *rows]:
-        first, *others = (
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        print("  ".join([first, *others]).rstrip())
+    lines = []
+    for first, *others in [heads, ["-" * width for width in widths], *rows]:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def print_json(value: Any) -> None:
@@ -89,6 +102,6 @@ def _plain(value: Any) -> Any:
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
-    if isinstance(value, (np.ndarray, np.generic)):
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers, recognised without importing numpy
         return _plain(value.tolist())
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,14 +7,12 @@ than the estimate, which is of the single ones.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,13 +21,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from naysayer.collect.store import Store
-from naysayer.data.items import Item
-from naysayer.features.items import Convolution, Encoder, Images, encoder_from_dict, fit_encoder
+from naysayer.features.encoder import Encoder, fit_encoder
+from naysayer.features.photos import PhotoEncoder
 from naysayer.measure import metrics
 from naysayer.measure.answers import Answers, accuracy, error_rates, from_standing, labels
 from naysayer.measure.intervals import Interval
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.crossfit import deal, others, predict_held_out
+from naysayer.models.encoded import EncodedModel
 from naysayer.objectives import Forward
 
 FOLDS = 5
@@ -57,6 +56,7 @@ class Likelihood(Forward):
 
     def __init__(self, n_classes: int, error_rate: float) -> None:
         super().__init__(n_classes)
+        self.error_rate = error_rate
         self.log_odds = math.log(error_rate / (1.0 - error_rate))
 
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
@@ -66,39 +66,48 @@ class Likelihood(Forward):
         return -torch.logaddexp(left, out + self.log_odds)
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A model, how its items are encoded, its estimated accuracy, and the answers and items that it rests on."""
+class Trained(EncodedModel):
+    """A model that learned from a store, with the answers and items that it learned from and its estimated accuracy."""
 
-    model: ComplementaryClassifier
-    encoder: Encoder
-    accuracy: Interval
-    error_rate: float
-    n_answers: int
-    n_items: int
-    network: str
-    learned_from: frozenset[str]  # the beginnings of its items' ids
+    @property
+    def accuracy(self) -> Interval:
+        """(estimate, low, high), from answers that the models did not see."""
+        return self.model.estimated_accuracy_
+
+    @property
+    def error_rate(self) -> float:
+        """The share of answers that are wrong."""
+        return float(self.about["error_rate"])
+
+    @property
+    def n_answers(self) -> int:
+        """How many answers it learned from."""
+        return int(self.about["n_answers"])
+
+    @property
+    def n_items(self) -> int:
+        """How many items with a label it learned from."""
+        return int(self.about["n_items"])
+
+    @property
+    def network(self) -> str:
+        """The name of its network."""
+        return str(self.about["network"])
+
+    @cached_property
+    def _learned_from(self) -> frozenset[str]:
+        return frozenset(self.about["learned_from"])
 
     def saw(self, item_id: str) -> bool:
-        """Whether the model learned from an item; answers about such a one cannot judge it."""
-        return item_id[:ID_LENGTH] in self.learned_from
-
-    def predict_proba(self, items: Sequence[Item]) -> NDArray[np.float32]:
-        """Give the probabilities of the classes, (N, K)."""
-        return self.model.predict_proba(self.encoder.transform(items))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the model into a folder, as ``naysayer train`` does; `load` reads it."""
-        about = {"items": self.encoder.to_dict(), "network": self.network, "error_rate": self.error_rate}
-        about |= {"n_answers": self.n_answers, "n_items": self.n_items, "learned_from": sorted(self.learned_from)}
-        self.model.save(path, extra=about)
+        """Whether the model learned from an item; answers about such an item cannot judge it."""
+        return item_id[:ID_LENGTH] in self._learned_from
 
 
 def features(store: Store, ids: Sequence[str] | None = None) -> tuple[NDArray[Any], Encoder]:
     """Give the features of a store's items, those with these ids or all, and the encoder; it is fitted to all of them.
 
     Images become pixels (N, C, S, S) in uint8, texts TF-IDF and records their columns (N, D) in float32; see
-    :mod:`naysayer.features.items`.
+    :mod:`naysayer.features.encoder`.
     """
     items = {item.id: item for item in store.items()}
     encoder = fit_encoder(list(items.values()))
@@ -125,10 +134,10 @@ def train(
     store : with answers about at least 20 items.
     network : "mlp", "linear" or, for images, "convolution".
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
-    max_epochs, n_seeds : epochs at the most, and runs in each of the five parts, which predict together.
+    max_epochs, n_seeds : maximum number of epochs, and runs in each of the five parts, which predict together.
     confidence : of the interval.
     device, random_state : as for :class:`naysayer.ComplementaryClassifier`.
-    before : the encoder of an earlier training, of which images that were read are kept.
+    before : the encoder of an earlier training; images that it has read are not read again.
     on_fold : is called before each of the five parts, and may raise to stop.
 
     Returns
@@ -169,7 +178,7 @@ def train(
     items = {item.id: item for item in store.items() if item.id in wanted}
     ordered = [items[id] for id in said.items]
     encoder = fit_encoder(ordered)
-    if isinstance(encoder, Images):
+    if isinstance(encoder, PhotoEncoder):
         encoder.keep(before)
     elif network == "convolution":
         raise ValueError(f'network "convolution" is for images; the items are {encoder.kind}s; use "mlp"')
@@ -188,7 +197,7 @@ def train(
         kept = others(rows, held_out)
         model = ComplementaryClassifier(
             {"forward": Likelihood(project.n_classes, max(e, LEAST_ERROR))},
-            _network(network, encoder),
+            network,
             lr=(1e-3, 3e-3, 1e-2),  # pixels by the thousand need the first, few columns learn sooner by the last
             max_epochs=max_epochs,
             patience=15,
@@ -208,16 +217,9 @@ def train(
     estimate = _accuracy(said, predicted, known.ruled_out[rows], rows, error_rate, confidence)
     joined = _join(models, project.classes, estimate)
     n_answers = sum(standing.value != "skip" for standing in given)
-    seen = frozenset(id[:ID_LENGTH] for id in said.items)  # also those whose answers contradict each other
-    return Trained(joined, encoder, estimate, e, n_answers, len(rows), network, seen)
-
-
-def _network(network: str, encoder: Encoder) -> Any:
-    """Give what the estimator builds its networks from."""
-    if network != "convolution":
-        return network
-    assert isinstance(encoder, Images)
-    return lambda n_features, n_classes: Convolution(encoder.channels, encoder.side, n_classes)
+    seen = sorted({id[:ID_LENGTH] for id in said.items})  # also those whose answers contradict each other
+    about = {"network": network, "error_rate": e, "n_answers": n_answers, "n_items": len(rows), "learned_from": seen}
+    return Trained(joined, encoder, about)
 
 
 def _accuracy(
@@ -251,22 +253,10 @@ def _join(
 
 def load(path: str | os.PathLike[str], device: str = "auto") -> Trained:
     """Load a model that was trained on a store."""
-    about = _about(Path(path))
-    encoder, seen = encoder_from_dict(about.pop("items")), frozenset(about.pop("learned_from"))
-    model = ComplementaryClassifier.load(path, network=_network(about["network"], encoder), device=device)
-    return Trained(model, encoder, model.estimated_accuracy_, learned_from=seen, **about)
-
-
-def _about(path: Path) -> dict[str, Any]:
-    """Read what was saved beside a model; it says which network to build."""
-    try:
-        about = json.loads((path / "model.json").read_text(encoding="utf8"))["extra"]
-        names = ("items", "network", "error_rate", "n_answers", "n_items", "learned_from")
-        return {name: about[name] for name in names}
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no model at {path}: it has no model.json") from None
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"the model at {path} was not trained on a store; use it from Python") from None
+    trained = Trained.load(path, device)
+    if "learned_from" not in trained.about:
+        raise ValueError(f"the model at {path} must have been trained on a store; it was not; load it as it was saved")
+    return trained
 
 
 class Trainer:

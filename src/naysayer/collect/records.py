@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from naysayer.common.checks import check_count
 from naysayer.data.items import Item, is_name
 
 Value = Literal["yes", "no", "skip"]
@@ -58,8 +59,8 @@ class Project:
             raise ValueError(f"`repeat_share` must be at least 0 and below 1; got {self.repeat_share}")
         if self.question.count("{}") != 1:
             raise ValueError(f"`question` must have {{}} once, where a class's name goes; got {self.question[:50]!r}")
-        if self.answers_per_item is not None and self.answers_per_item < 1:
-            raise ValueError(f"`answers_per_item` must be at least 1, or None; got {self.answers_per_item}")
+        if self.answers_per_item is not None:
+            check_count(self.answers_per_item, "`answers_per_item`")
 
     @property
     def n_classes(self) -> int:

@@ -7,7 +7,6 @@ where neither servers on the way nor link previews see it; the page hands it ove
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import ipaddress
 import json
@@ -17,25 +16,16 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from http import HTTPStatus
-from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
-
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
 
 LIMIT_BYTES = 64 * 1024
 LIMIT_SECONDS = 10.0
 COOKIE_SECONDS = 90 * 24 * 3600
 HEADER = "x-naysayer"  # a page elsewhere cannot set it without asking us first, and we never answer such a question
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 )
 HEADERS = {
     "content-security-policy": POLICY,
@@ -56,10 +46,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
-
 log = logging.getLogger(__name__)
-templates = Environment(loader=PackageLoader("naysayer.collect"), autoescape=True, undefined=StrictUndefined)
 
 
 class Refused(Exception):
@@ -321,115 +308,9 @@ def reachable(host: str) -> str:
             return socket.gethostname()
 
 
-# ---- what the apps share: their files, the page that a link opens, one shape for every error ----------------------
-
-
-class Problem(BaseModel):
-    """What went wrong, in one line."""
-
-    error: str
-
-
-class Token(BaseModel):
-    """What stands behind the # of a link."""
-
-    token: str = Field(min_length=1, max_length=200)
-
-
-class Joined(BaseModel):
-    """Where the link leads."""
-
-    to: str
-
-
-def page(template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
-    """A template as a response; every value is escaped."""
-    return HTMLResponse(templates.get_template(template).render(**values), status)
-
-
-def begin_app(
-    name: str, what: str, site: Site, identify: Callable[[str], Any], to: Callable[[Any], str] = lambda _: "/"
-) -> FastAPI:
-    """Begin an app: it has /static, /join and /api/join, and errors as {"error": "..."} (to browsers, as a page).
-
-    `name` and `what` describe it; `to` says where a person who has joined goes on.
-    """
-    app = FastAPI(
-        title=name,
-        version="1",
-        description=f"{what} Requests that change something carry X-Naysayer: 1.",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url="/api/openapi.json",
-        redirect_slashes=False,
-        responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}},
-    )
-    static = _static_files()
-
-    @app.get("/static/{name}", include_in_schema=False)
-    def static_file(name: str, request: Request) -> Response:
-        if name not in static:
-            raise HTTPException(404, "there is no such file")
-        body, kind, tag = static[name]
-        headers = {"etag": tag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers=headers)
-        return Response(body, media_type=kind, headers=headers)
-
-    @app.get("/join", include_in_schema=False)
-    def join_page() -> Response:
-        return page("ask_join.html")
-
-    @app.post("/api/join", response_model=Joined, responses={"4XX": {"model": Problem}}, tags=["people"])
-    def join(body: Token) -> Response:
-        """Hand over a link's token; the answer sets the cookie for it."""
-        person = identify(body.token)
-        if person is None:
-            raise HTTPException(401, "this link does not work; it may have been ended")
-        return JSONResponse({"to": to(person)}, headers={"set-cookie": site.set_cookie(body.token)})
-
-    def respond(request: Request, status: int, message: str, headers: Any = None) -> Response:
-        if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
-            title = {401: "Please open your link", 403: "This page is for the owner", 404: "Nothing here"}.get(status)
-            text = message[:1].upper() + message[1:] + "."
-            return page("base_message.html", status, title=title or HTTPStatus(status).phrase, message=text)
-        return JSONResponse({"error": message}, status, headers)
-
-    @app.exception_handler(HTTPException)
-    async def refused(request: Request, error: HTTPException) -> Response:
-        plain = error.detail == HTTPStatus(error.status_code).phrase
-        message = {404: "there is nothing at this address", 405: "this address does not take this method"}.get(
-            error.status_code, error.detail.lower()
-        )
-        return respond(request, error.status_code, message if plain else error.detail, error.headers)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
-        return respond(request, 422, f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}")
-
-    @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
-        return respond(request, 500, "something went wrong on the server; its log says what")
-
-    return app
-
-
 def same(one: str, other: str) -> bool:
     """Compare secrets in a time that does not tell how much of them agrees."""
     return hmac.compare_digest(one.encode(), other.encode())
-
-
-def _static_files() -> dict[str, tuple[bytes, str, str]]:
-    """All static files in memory, so that no path from a client reaches the file system."""
-    found = {}
-    for file in files("naysayer.collect").joinpath("static").iterdir():
-        kind = TYPES.get(file.name.rpartition(".")[2])
-        if kind is not None:
-            body = file.read_bytes()
-            found[file.name] = (body, kind, f'"{hashlib.sha256(body).hexdigest()[:16]}"')
-    return found
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # the command's own checks need no numpy
+    from numpy.typing import NDArray
 
 
-def check_count(value: Any, name: str) -> int:
-    """Check that a value is a whole number of at least 1; `name` is how the caller knows it.
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Check that a value is a whole number of at least 1, or `least`; `name` is how the caller knows it.
 
     Examples
     --------
@@ -23,14 +23,16 @@ def check_count(value: Any, name: str) -> int:
     try:
         whole = operator.index(value)
     except TypeError:
-        whole = 0
-    if whole < 1 or isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        whole = least - 1
+    if whole < least or isinstance(value, bool):  # numpy's truth values are no whole numbers to `index` either
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
     return whole
 
 
 def to_numpy(values: Any) -> NDArray[Any]:
     """Give a numpy view or copy of a list, array, pandas object or tensor."""
+    import numpy as np
+
     if hasattr(values, "detach"):  # a tensor, told without torch
         return np.asarray(values.detach().cpu().numpy())
     try:

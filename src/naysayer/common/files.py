@@ -8,12 +8,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
+if TYPE_CHECKING:  # loading torch takes seconds, which a text file need not pay
+    from torch import Tensor
 
 
 @contextmanager
@@ -49,6 +47,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def write_tensors(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
     """Write tensors and a JSON-able description as one safetensors file."""
+    from safetensors.torch import save
+
     content = save({k: t.detach().cpu().contiguous() for k, t in tensors.items()}, {"naysayer": json.dumps(about)})
     with whole_file(path) as temporary:
         temporary.write_bytes(content)
@@ -56,6 +56,9 @@ def write_tensors(path: str | os.PathLike[str], tensors: dict[str, Tensor], abou
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what :func:`write_tensors` wrote; a file that is cut short or is something else is refused."""
+    import torch
+    from safetensors import SafetensorError, safe_open
+
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no file at {path}")

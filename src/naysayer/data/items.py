@@ -1,4 +1,4 @@
-"""What people are asked about: images, texts or records, each known by a hash of its content."""
+"""What people are asked about: images, texts or records, each identified by a hash of its content."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Item:
     id : the first 32 hexadecimal digits of the SHA-256 of its content, so that the same content is the same item.
     kind : "image", "text" or "record".
     name : where it came from, for people: a path within the folder, or a file and its row.
-    path : of an image, the absolute path of its file; else None.
-    content : the text, or the record as a dictionary; of an image None.
+    path : the absolute path of an image's file; None for texts and records.
+    content : the text, or the record as a dictionary; None for an image.
 
     Examples
     --------
@@ -112,16 +112,16 @@ def _to_stderr(line: str) -> None:
 
 
 def read_items(path: str | os.PathLike[str], report: Callable[[str], None] = _to_stderr) -> Iterator[Item]:
-    """Read what people shall be asked about.
+    """Read what people are to be asked about.
 
     A folder is searched for images (jpg, jpeg, png, gif, webp, bmp), its folders too, in the order of their names;
-    names that begin with a dot are passed over. In a CSV, TSV, Parquet or JSONL file each row is an item: a text, where
+    names that begin with a dot are skipped. In a CSV, TSV, Parquet or JSONL file each row is an item: a text, where
     there is a column ``text`` or only one column; else a record. The same content twice is one item.
 
     Parameters
     ----------
     path : the folder or file.
-    report : is told, in one line each, what was left out: an image that does not open, a row without a text.
+    report : is called with a line for each thing that was left out: an image that does not open, a row without a text.
 
     Yields
     ------

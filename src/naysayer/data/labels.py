@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.data.tables import MISSING, Table, is_number, some, texts_of
+from naysayer.data.tables import MISSING, DataTable, is_number, some, texts_of
 from naysayer.labels import ruled_out
 
 
 def read_labels(
-    table: Table, column: str, classes: Sequence[Any] | None = None, ordinary: bool = False
+    table: DataTable, column: str, classes: Sequence[Any] | None = None, ordinary: bool = False
 ) -> tuple[NDArray[Any], list[str], str]:
     """Read a column of labels, and say in a sentence how it was read.
 
@@ -40,7 +40,7 @@ def read_labels(
 
     Examples
     --------
-    >>> table = Table({"pet": np.array(["!dog", "!cat", "cow"])})
+    >>> table = DataTable({"pet": np.array(["!dog", "!cat", "cow"])})
     >>> read_labels(table, "pet")[1:]
     (['cat', 'cow', 'dog'], "labels: 2 'not this class', 1 'is this class'")
     """

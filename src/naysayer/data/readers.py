@@ -54,7 +54,7 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
 def read_cifar(path: str | os.PathLike[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read images and classes in the binary format of CIFAR-10, plain or gzip.
 
-    The format: for each image a byte for the class, 0 to 9, then 32 rows of 32 bytes of red, as many of green, of blue.
+    The format: for each image a byte for the class, 0 to 9, then 32 × 32 bytes each of red, green and blue.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>"])
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """Named columns of one length, each a 1-D array of numbers, or of objects: text, or None where missing."""
 
     columns: dict[str, NDArray[Any]]
@@ -50,7 +50,7 @@ def some(names: Iterable[str]) -> str:
 # Files
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
+def read_table(path: str | os.PathLike[str]) -> DataTable:
     """Read a table from a CSV, TSV, Parquet or npz file.
 
     CSV and TSV are UTF-8 with a header line; a first column without a name is an index, as pandas and R write it,
@@ -63,7 +63,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 
     Returns
     -------
-    Table
+    DataTable
 
     Examples
     --------
@@ -100,7 +100,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         )
     if lengths[0] == 0:
         raise ValueError(f"{path} must have at least one row; got only the names of {len(names)} columns")
-    return Table(dict(zip(names, columns)))
+    return DataTable(dict(zip(names, columns)))
 
 
 _Columns = tuple[list[str], list[NDArray[Any]]]

@@ -7,14 +7,13 @@ batched matrix product. Any other ``nn.Module`` trains too, through ``torch.func
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from naysayer.common.checks import check_count
 from naysayer.labels.checks import check_n_classes
 
 CIFAR10_MEAN = (0.4914, 0.4822, 0.4465)  # of the red, green and blue of all pixels of the 50,000 training images
@@ -194,7 +193,7 @@ def resnet34(n_classes: int = 10, width: int = 64) -> ImageNetwork:
     >>> resnet34(n_classes=10, width=4)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    n_classes, width = check_n_classes(n_classes), _check_at_least_1(width, "width")
+    n_classes, width = check_n_classes(n_classes), check_count(width, "`width`")
     stages = [nn.Sequential(_convolution(3, width, 3), BatchNorm(width), nn.ReLU(inplace=True))]
     n_inputs = width
     for i, n_blocks in enumerate((3, 4, 6, 3)):
@@ -227,8 +226,8 @@ def densenet(n_classes: int = 10, depth: int = 100, growth: int = 12) -> ImageNe
     >>> densenet(n_classes=10, depth=10, growth=4)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    n_classes, growth = check_n_classes(n_classes), _check_at_least_1(growth, "growth")
-    n_layers, rest = divmod(_check_at_least_1(depth, "depth") - 4, 6)
+    n_classes, growth = check_n_classes(n_classes), check_count(growth, "`growth`")
+    n_layers, rest = divmod(check_count(depth, "`depth`") - 4, 6)
     if n_layers < 1 or rest:
         raise ValueError(f"`depth` must be 6 n + 4 with n at least 1: 10, 16, ..., 100; got {depth}")
     n_channels = 2 * growth
@@ -244,12 +243,43 @@ def densenet(n_classes: int = 10, depth: int = 100, growth: int = 12) -> ImageNe
     return ImageNetwork(nn.Sequential(*stages), n_channels, n_classes)
 
 
-def _check_at_least_1(value: Any, name: str) -> int:
-    """Check that a width or depth is a whole number of at least 1."""
-    try:
-        whole = operator.index(value)
-    except TypeError:
-        whole = 0
-    if whole < 1 or isinstance(value, bool):
-        raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
-    return whole
+class Convolution(nn.Module):
+    """A small network for images (B, C, S, S): two convolutions of 3×3 with ReLU and max-pooling, and a linear layer.
+
+    It has no batch norm and no dropout, so that several runs train together under vmap.
+
+    Examples
+    --------
+    >>> Convolution(channels=1, side=8, n_classes=10)(torch.zeros(2, 1, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(self, channels: int, side: int, n_classes: int, width: int = 16) -> None:
+        super().__init__()
+        self.channels, self.side = channels, side
+        self.first = nn.Conv2d(channels, width, 3, padding=1)
+        self.second = nn.Conv2d(width, 2 * width, 3, padding=1)
+        self.pool = nn.MaxPool2d(2, ceil_mode=True)
+        half = -(-side // 2)
+        self.last = nn.Linear(2 * width * (-(-half // 2)) ** 2, n_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.pool(self.first(x).relu())
+        x = self.pool(self.second(x).relu())
+        return self.last(x.flatten(1))  # type: ignore[no-any-return]
+
+
+def _convolution_for(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -> Convolution:
+    if len(shape) != 3 or shape[1] != shape[2]:
+        raise ValueError(
+            f'network "convolution" is for images of shape (C, S, S); got examples of {tuple(shape)}; use "mlp"'
+        )
+    return Convolution(shape[0], shape[1], n_classes)
+
+
+# By name, from the shape of an example, K and the widths of the hidden layers.
+NETWORKS: dict[str, Callable[[torch.Size, int, Sequence[int]], nn.Module]] = {
+    "mlp": lambda shape, n_classes, hidden: mlp(shape.numel(), n_classes, hidden),
+    "linear": lambda shape, n_classes, hidden: linear(shape.numel(), n_classes),
+    "convolution": _convolution_for,
+}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.common.checks import near
-from naysayer.data.tables import Table, is_number, numbers_of, texts_of
+from naysayer.data.tables import DataTable, is_number, numbers_of, texts_of
 
 _MOST_CATEGORIES = 100
 _FARTHEST = 1e6  # standard deviations; beyond it a value is cut, so that float32 holds it
@@ -99,17 +99,19 @@ class TableEncoder:
     Attributes
     ----------
     feature_names_ : the D features.
-    notes : what was left out and why, a line each.
+    notes : what was left out and why, one line each.
 
     Examples
     --------
-    >>> table = Table({"age": np.array(["20", "", "40"]), "pet": np.array(["cat", "dog", "cat"])})
+    >>> table = DataTable({"age": np.array(["20", "", "40"]), "pet": np.array(["cat", "dog", "cat"])})
     >>> encoder = TableEncoder().fit(table)
     >>> encoder.feature_names_
     ['age', 'age is missing', 'pet=cat', 'pet=dog']
-    >>> encoder.transform(Table({"age": np.array([30]), "pet": np.array(["cow"])}))
+    >>> encoder.transform(DataTable({"age": np.array([30]), "pet": np.array(["cow"])}))
     array([[0., 0., 0., 0.]], dtype=float32)
     """
+
+    kind = "table"
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -120,12 +122,12 @@ class TableEncoder:
         """The D features, in the order of the matrix's columns."""
         return [name for column in self._columns for name in column.names()]
 
-    def fit(self, table: Table, drop: Sequence[str] = ()) -> TableEncoder:
+    def fit(self, examples: DataTable, drop: Sequence[str] = ()) -> TableEncoder:
         """Learn from the training rows how to encode; the columns in `drop`, the labels, are left out."""
         for name in drop:
-            table.column(name)
+            examples.column(name)
         self.notes, self._columns = [], []
-        for name, values in table.columns.items():
+        for name, values in examples.columns.items():
             if name not in drop:
                 self._fit_column(name, values)
         if not self._columns:
@@ -151,7 +153,7 @@ class TableEncoder:
         else:
             self.notes.append(f"column {name!r} is left out: it is the same in every row")
 
-    def transform(self, table: Table) -> NDArray[np.float32]:
+    def transform(self, examples: DataTable) -> NDArray[np.float32]:
         """Encode rows; columns that `fit` did not see are ignored, and those it used must be there.
 
         Returns
@@ -160,21 +162,21 @@ class TableEncoder:
         """
         if not self._columns:
             raise ValueError("the encoder must be fitted before it transforms; call fit first")
-        absent = [column.name for column in self._columns if column.name not in table.columns]
+        absent = [column.name for column in self._columns if column.name not in examples.columns]
         if absent:
-            named = ", ".join(near(name, table.columns) for name in absent[:3]) + ", ..." * (len(absent) > 3)
+            named = ", ".join(near(name, examples.columns) for name in absent[:3]) + ", ..." * (len(absent) > 3)
             raise ValueError(f"the table must have the columns learned from; it lacks {len(absent)}: {named}")
         widths = [len(column.names()) for column in self._columns]
-        X = np.zeros((table.n_rows, sum(widths)), dtype=np.float32)
+        X = np.zeros((examples.n_rows, sum(widths)), dtype=np.float32)
         start = 0
         for column, width in zip(self._columns, widths):
-            column.encode(table.columns[column.name], X[:, start : start + width])
+            column.encode(examples.columns[column.name], X[:, start : start + width])
             start += width
         return X
 
     def to_dict(self) -> dict[str, Any]:
         """Give the state as what JSON can hold."""
-        return {"columns": [asdict(column) for column in self._columns], "notes": list(self.notes)}
+        return {"kind": self.kind, "columns": [asdict(column) for column in self._columns], "notes": list(self.notes)}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> TableEncoder:

@@ -73,7 +73,7 @@ def check_labels(y_bar: Any, n_classes: int | None = None) -> tuple[NDArray[Any]
     if n_classes is not None and y_bar.shape[1] != n_classes:
         raise ValueError(f"a 2-D `y_bar` must have n_classes = {n_classes} columns; got {y_bar.shape[1]}")
     if y_bar.shape[1] < 2:
-        raise ValueError(f"a 2-D `y_bar` must have at least 2 columns, one a class; got {y_bar.shape[1]}")
+        raise ValueError(f"a 2-D `y_bar` must have at least 2 columns, one per class; got {y_bar.shape[1]}")
     impossible = y_bar.all(axis=1)
     if impossible.any():
         i = int(np.argmax(impossible))
@@ -92,7 +92,7 @@ def check_transition(transition: Any, n_classes: int | None = None) -> NDArray[n
     if q.ndim != 2 or q.shape[0] != q.shape[1] or q.size == 0:
         raise ValueError(f"`transition` must be a square (K, K) matrix; got shape {q.shape}")
     if n_classes is not None and len(q) != n_classes:
-        raise ValueError(f"`transition` must be ({n_classes}, {n_classes}), one row a class; got {q.shape}")
+        raise ValueError(f"`transition` must be ({n_classes}, {n_classes}), one row per class; got {q.shape}")
     if not np.isfinite(q).all() or (q < 0).any():
         raise ValueError("`transition` must hold probabilities; got negative or non-finite entries")
     if np.abs(q.sum(axis=1) - 1).max() > 1e-6:

@@ -11,7 +11,7 @@ from naysayer.labels.checks import check_classes, check_n_classes, check_transit
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
-_CHUNK = 1 << 20  # elements of scratch memory a chunk of `complement` may use
+_CHUNK = 1 << 20  # elements of scratch memory per chunk of `complement`
 
 
 def generator(random_state: RandomState) -> np.random.Generator:

@@ -19,7 +19,7 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
 
     Parameters
     ----------
-    y_bar : (N,) class values, "not this class"; or an (N, K) ruled-out matrix, one column a class.
+    y_bar : (N,) class values, "not this class"; or an (N, K) ruled-out matrix, one column per class.
     classes : the K class values, in the order of the indices and of the columns. If None, those that occur in a 1-D
         `y_bar`, sorted, or 0 to K - 1 for a 2-D one. Pass them where some class may never be named.
 

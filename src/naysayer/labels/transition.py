@@ -108,7 +108,7 @@ def estimate(y_bar: ArrayLike, y_true: ArrayLike, n_classes: int, *, strength: f
     labels = check_classes(y_bar, n_classes, name="y_bar")
     truth = check_classes(y_true, n_classes, name="y_true")
     if len(labels) != len(truth):
-        raise ValueError(f"`y_bar` and `y_true` must have one length; got {len(labels)} and {len(truth)}")
+        raise ValueError(f"`y_bar` and `y_true` must have the same length; got {len(labels)} and {len(truth)}")
     if not strength >= 0:
         raise ValueError(f"`strength` must not be negative; got {strength}")
     counts = np.bincount(truth * n_classes + labels, minlength=n_classes**2).reshape(n_classes, n_classes)

@@ -18,8 +18,8 @@ the true class, all other questions get no with probability 1 - e, whichever the
 means of W are unbiased for every way of asking and every e, as those of :func:`naysayer.unbiased_weights` are for
 uniform labels without errors (:mod:`naysayer.measure.design`).
 
-What is assumed: errors hit yes and no alike and anew at each question (an item that misleads everybody does so twice);
-and "can't tell" is said irrespective of the class.
+What is assumed: yes and no are wrong equally often, and independently at each question (an item that misleads everybody
+does so twice); and "can't tell" does not depend on the class.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Answers:
 
     Parameters
     ----------
-    classes, items, annotators : the names that the indices below stand for: K, N and as many as answered.
+    classes, items, annotators : the names that the indices below stand for; there are K, N, and one per
+        person who answered.
     item, asked, annotator : (n,) of which item, about which class, by whom.
     value : (n,) 1 for yes, 0 for no, -1 for "can't tell".
     probability : (n,) with which the class was drawn among those that could still be asked about; 0: nobody drew it, as
@@ -94,7 +95,7 @@ class Answers:
         repeat: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> Answers:
-        """Make it of plain columns; without `probabilities` the classes that an item has left are taken as equal."""
+        """Build from plain columns; without `probabilities`, the classes left to an item count as equally likely."""
         names, item = _codes(items)
         people, annotator = _codes(annotators if annotators is not None else [""] * len(items))
         about = np.asarray(asked, dtype=np.int64)
@@ -103,7 +104,7 @@ class Answers:
             raise ValueError(f"`asked` must hold classes 0 to {n_classes - 1}; got {about.min()} to {about.max()}")
         share = np.full(n_classes, 1.0 / n_classes) if weights is None else np.asarray(weights, dtype=np.float64)
         if share.shape != (n_classes,) or not (share > 0).all():
-            raise ValueError(f"`weights` must be {n_classes} numbers above 0, one a class; got {share.tolist()}")
+            raise ValueError(f"`weights` must be {n_classes} numbers above 0, one per class; got {share.tolist()}")
         again = np.zeros(len(about), dtype=bool) if repeat is None else np.asarray(repeat, dtype=bool)
         chance = share[about] if probabilities is None else np.asarray(probabilities, dtype=np.float64)
         value = np.array([VALUES[value] for value in values], dtype=np.int64)
@@ -123,7 +124,7 @@ class Answers:
 
     @cached_property
     def design(self) -> Design:
-        """How the questions came about."""
+        """How the questions were drawn."""
         return Design(
             len(self.items),
             self.weights,
@@ -339,7 +340,7 @@ def accuracy(
     ----------
     answers : the answers.
     predicted : (N,) classes of `answers.items`; -1 leaves an item out, as one that was learned from must be. What is
-        left out must not hang on the answers: leave out no item because nobody could tell, or people disagreed.
+        left out must not depend on the answers: leave out no item because nobody could tell, or people disagreed.
     error_rate : e, if it is known; None estimates it from the repeated questions.
     confidence : of the interval.
 
@@ -360,7 +361,7 @@ def accuracy(
     n, n_classes = len(answers.items), answers.n_classes
     if predicted.shape != (n,) or (n and not (predicted.min() >= -1 and predicted.max() < n_classes)):
         raise ValueError(
-            f"`predicted` must be {n} classes from 0 to {n_classes - 1}, or -1, one an item; "
+            f"`predicted` must be {n} classes from 0 to {n_classes - 1}, or -1, one per item; "
             f"got shape {predicted.shape}"
         )
     design = answers.about(predicted >= 0).design  # items left out may have been asked about more often, or less

@@ -1,4 +1,4 @@
-"""How the questions about an item came about, and the weights of their answers that follow: see `answers` for why."""
+"""How the questions about an item were drawn, and the weights of their answers that follow: see `answers` for why."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Design:
         first = np.zeros(len(rows), dtype=bool)
         first[np.unique(item[rows] * self.n_classes + asked[rows], return_index=True)[1]] = True
         turn = _within(item[rows], first)
-        # Whether the last class is ever asked about hangs on the class: a no to all others leaves nothing to ask.
+        # Whether the last class is asked about depends on the class: a no to all others leaves nothing to ask.
         used = turn < self.n_classes - 1
         rows, first, turn = rows[used], first[used], turn[used]
         draw = _within(item[rows], np.ones(len(rows), dtype=bool))

@@ -1,4 +1,4 @@
-"""What labels tell about themselves: a check-up before any training, from the labels alone.
+"""A check-up of labels before any training, from the labels alone.
 
 Whether labels are uniform cannot be proven without true ones: a class that is asked about more often looks like one
 that occurs less often. But some labels contradict uniformity whatever the truth may be, and those are found here.

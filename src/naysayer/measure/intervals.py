@@ -1,4 +1,4 @@
-"""Confidence bounds of the mean of a bounded variable that are honest for few examples and at the ends of its range."""
+"""Confidence bounds of the mean of a bounded variable, valid for few examples and at the ends of its range too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Interval(NamedTuple):
 
 
 def tail_probability(confidence: float) -> float:
-    """The probability to miss on each side."""
+    """The probability of missing the truth, on each side."""
     if not isinstance(confidence, Real) or not 0 < confidence < 1:
         raise ValueError(f"`confidence` must lie between 0 and 1, as 0.95 does; got {confidence!r}")
     return (1.0 - float(confidence)) / 2.0

@@ -2,11 +2,11 @@ r"""Scores and intervals from complementary labels alone: no true label is neede
 
 A label of example i is a row :math:`W_i` of K weights with :math:`E[W_i \mid x_i] = P(Y = \cdot \mid x_i)`
 (:func:`naysayer.unbiased_weights`), so every score here is a mean of weights: accuracy of :math:`W_i[\hat y_i]`,
-class priors of :math:`W_i`, the risk of :math:`\sum_k W_{ik}\, \ell(k, g(x_i))`. All are unbiased, hence may leave
+class priors of :math:`W_i`, the risk of :math:`\sum_k W_{ik}\, \ell(k, g(x_i))`. All are unbiased, and so may leave
 their range, as an accuracy above 1 does. Rows of a ruled-out matrix that rule out nothing are left out.
 
 Where `n_classes` is None, K is the number of columns of `y_bar`, or the size of `transition`, or one more than the
-largest class in sight. Pass it: a last class that nobody named would make K, and with it every score, wrong.
+largest class found. Pass it: if no label names the last class, K and every score come out wrong.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ def accuracy_interval(
 
     .. math:: \sum_{i=0}^n D_i z_i, \qquad D \sim \text{Dirichlet}(1, \dots, 1).
 
-    With two possible values (one uniform label an example, symmetric noise, ordinary labels) this is the exact interval
-    of Clopper and Pearson. With more the quantile comes from Lugannani and Rice's formula [3]_, and the coverage is
-    not proven, though no counterexample is known.
+    With two possible values (one uniform label per example, symmetric noise, ordinary labels) this is the exact
+    interval of Clopper and Pearson. With more the quantile comes from Lugannani and Rice's formula [3]_, and the
+    coverage is not proven, though no counterexample is known.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def risk_interval(
     confidence: float = 0.95,
     transition: ArrayLike | None = None,
 ) -> Interval:
-    """Estimate the risk as :func:`risk` does, give or take a Student quantile of its standard error.
+    """Estimate the risk as :func:`risk` does, plus or minus a Student quantile of its standard error.
 
     A loss need not be bounded, so this interval relies on n being large enough for a normal mean; one example gives
     no bounds at all. For an accuracy :func:`accuracy_interval` does better.
@@ -315,7 +315,7 @@ def compare(
     transition: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> Comparison:
-    r"""Estimate by how much model a is more accurate than model b, and whether chance would do as much.
+    r"""Estimate by how much model a is more accurate than model b, and whether chance explains it.
 
     .. math:: \text{difference} = \frac1n \sum_i d_i, \qquad d_i = W_i[a_i] - W_i[b_i]
 
@@ -330,7 +330,7 @@ def compare(
     Returns
     -------
     (difference, low, high, p_value). The bounds are those of :func:`accuracy_interval`, clipped to [-1, 1] and a little
-    wider than the p-value tells. That one is two-sided: from the exact sign test (McNemar's) where all
+    wider than the p-value suggests. The p-value is two-sided: from the exact sign test (McNemar's) where all
     :math:`d_i \ne 0` have one magnitude, as those of uniform labels do, otherwise from a t-test.
 
     Examples
@@ -369,7 +369,7 @@ def accuracy_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
 def risk_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
     """Score a fitted classifier by minus its estimated cross-entropy, for `scoring=` in scikit-learn.
 
-    Accuracy is the better guide to accuracy; this one tells probabilities apart. As in scikit-learn's `log_loss`, a
+    To choose by accuracy use the other; this one compares probabilities. As in scikit-learn's `log_loss`, a
     probability of 0 counts as the smallest step of its floating type.
 
     Parameters
@@ -461,7 +461,7 @@ def _example_risks(y_bar: Any, logits: Any, loss: str | Loss, transition: ArrayL
 
 
 def _p_value(values: Floats) -> float:
-    """Two-sided p-value of "the mean is 0": exact where all that differ from 0 do so by as much, else a t-test's."""
+    """Two-sided p-value of "the mean is 0": exact where all nonzero values have one magnitude, else a t-test's."""
     nonzero = values[np.abs(values) > 1e-9]
     if len(nonzero) == 0:
         return 1.0

@@ -6,14 +6,13 @@ Three kinds of label are compared: ordinary ones, complementary ones, and answer
 
 from __future__ import annotations
 
+import itertools
 import math
 from numbers import Real
 from typing import NamedTuple
 
-import numpy as np
-from scipy.stats import beta
-
-from naysayer.labels.checks import check_n_classes
+from naysayer.common.checks import check_count
+from naysayer.measure.quantiles import beta_quantile
 
 LEAST_MARGIN = 1e-6  # below it the quantiles are not accurate enough
 
@@ -72,7 +71,7 @@ def margin_reached(
 ) -> float:
     r"""Say within which margin so many labels will tell the accuracy; the inverse of :func:`labels_needed`.
 
-    It is half the width that :func:`~naysayer.measure.metrics.accuracy_interval` has at the average outcome: :math:`n f` of n
+    It is half the width that :func:`~naysayer.metrics.accuracy_interval` has at the average outcome: :math:`n f` of n
     labels contradict the prediction, each at a cost of h, with :math:`h = 1, f = 1-p` for ordinary labels and
     :math:`h = K-1, f = (1-p)/(K-1)` for complementary ones. Where :math:`f_-` and :math:`f_+` are the bounds of Clopper
     and Pearson for :math:`n f` of n, that interval is
@@ -97,16 +96,15 @@ def margin_reached(
     0.163
     """
     n_classes, accuracy, tail = _check(n_classes, accuracy, confidence)
-    if isinstance(n_labels, bool) or not isinstance(n_labels, (int, np.integer)) or n_labels < 1:
-        raise ValueError(f"`n_labels` must be a whole number of at least 1; got {n_labels!r}")
+    n_labels = check_count(n_labels, "`n_labels`")
     if kind not in Plan._fields:
         raise ValueError(f"`kind` must be one of {', '.join(Plan._fields)}; got {kind!r}")
-    return _margin(int(n_labels), *_contradiction(kind, n_classes, accuracy), accuracy, tail)
+    return _margin(n_labels, *_contradiction(kind, n_classes, accuracy), accuracy, tail)
 
 
 def _check(n_classes: int, accuracy: float, confidence: float) -> tuple[int, float, float]:
     """Check what both functions take; give K, p and the probability to miss on each side."""
-    n_classes = check_n_classes(n_classes)
+    n_classes = check_count(n_classes, "`n_classes`", least=2)
     if not isinstance(accuracy, Real) or not 0 <= accuracy <= 1:
         raise ValueError(f"`accuracy` must be from 0 to 1; got {accuracy!r}; ninety percent are 0.9")
     if not isinstance(confidence, Real) or not 0 < confidence < 1:
@@ -136,19 +134,21 @@ def _margin(n: int, cost: float, share: float, accuracy: float, tail: float) -> 
 
 def _most(hits: float, misses: float, tail: float) -> float:
     """Clopper and Pearson's upper bound of the share of hits."""
-    return float(beta.ppf(1.0 - tail, hits + 1.0, misses)) if misses > 0 else 1.0
+    return beta_quantile(tail, hits + 1.0, misses) if misses > 0 else 1.0
 
 
 def _needed(kind: str, n_classes: int, margin: float, accuracy: float, tail: float) -> int:
-    """The smallest n whose margin is small enough: doubled until it is, then bisected."""
+    """The smallest n whose margin is small enough; a margin is nearly proportional to the root of 1/n."""
     contradiction = _contradiction(kind, n_classes, accuracy)
-    too_few, enough = 0, 1
-    while _margin(enough, *contradiction, accuracy, tail) > margin:
-        too_few, enough = enough, 2 * enough
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if _margin(middle, *contradiction, accuracy, tail) > margin:
-            too_few = middle
-        else:
-            enough = middle
-    return enough
+    too_few, enough, n = 0, math.inf, 1000
+    for attempt in itertools.count():
+        reached = _margin(n, *contradiction, accuracy, tail)
+        too_few, enough = (n, enough) if reached > margin else (too_few, n)
+        if enough == too_few + 1:
+            break
+        if attempt < 10:
+            n = round(n * (reached / margin) ** 2)
+        else:  # far from proportional: halve what is left
+            n = 2 * n if enough == math.inf else (too_few + int(enough)) // 2
+        n = int(min(max(n, too_few + 1), enough - 1))
+    return int(enough)

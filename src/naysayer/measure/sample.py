@@ -141,7 +141,7 @@ def read(
     if n_classes is None and transition is not None:
         n_classes = len(check_transition(transition))
     labels, found = check_labels(y_bar, n_classes)
-    if n_classes is None and labels.ndim == 1:  # K is one more than the largest class in sight
+    if n_classes is None and labels.ndim == 1:  # K is one more than the largest class found
         predictions = {name: check_classes(classes, None, name=name) for name, classes in predictions.items()}
         found = max(found, *(int(classes.max()) + 1 for classes in predictions.values()), 0)
     chosen = {name: check_classes(classes, found, name=name) for name, classes in predictions.items()}

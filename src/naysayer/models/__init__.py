@@ -1,1 +1,1 @@
-"""Classifiers with scikit-learn's face."""
+"""Classifiers with scikit-learn's interface."""

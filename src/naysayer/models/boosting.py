@@ -37,7 +37,7 @@ CORRECTIONS: dict[str, type[Objective]] = {
 def complementary_objective(
     y_bar: ArrayLike, n_classes: int, transition: ArrayLike | None = None, correction: str = "forward"
 ) -> TreeObjective:
-    r"""Make an objective for ``lightgbm.train``: gradient and curvature of what complementary labels tell to minimise.
+    r"""Make an objective for ``lightgbm.train`` from complementary labels: its gradient and curvature.
 
     The gradient is that of N times the objective of :mod:`naysayer.objectives` on all examples at once, so that the
     corrections see the class risks of the whole training set in every round. The true second derivatives are negative
@@ -49,7 +49,7 @@ def complementary_objective(
     The former bounds the second derivative from above but for :math:`\frac{1}{K-1}`, the square root of the share of an
     ordinary label's information that a complementary one carries while nothing is learned; the latter is the
     variance, according to the model, of the weight :math:`W_{ij}` in the gradient :math:`p_{ij} - W_{ij}`. With a
-    transition matrix or several labels an example, both are computed in the same way.
+    transition matrix or several labels per example, both are computed in the same way.
 
     Parameters
     ----------
@@ -96,19 +96,12 @@ def _complementary_objective(
         if dataset is not None and dataset.get_weight() is not None:
             raise ValueError("the dataset must have no weights; got some; repeat its rows instead")
         logits = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
-        (gradient,) = torch.autograd.grad(_value(objective, logits, labels), logits)
+        (gradient,) = torch.autograd.grad(objective.value(logits, torch.from_numpy(labels)), logits)
         h = curvature(torch.softmax(logits.detach(), dim=-1))
         # A sum of curvatures of exactly 0 would divide by zero in a leaf of examples that are all certain.
         return gradient.numpy() * said.sum(), h.clamp(min=1e-12).numpy()
 
     return gradient_and_curvature
-
-
-def _value(objective: Objective, logits: Tensor, labels: NDArray[Any]) -> Tensor:
-    """Give what calling the objective gives, of labels that need not be checked again in every round."""
-    y_bar = torch.from_numpy(labels)
-    value, scale = objective.measure(logits, y_bar, *objective._shares(y_bar, count=True))
-    return value * scale
 
 
 class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
@@ -122,18 +115,18 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
     n_estimators : rounds of boosting, of K trees each.
     learning_rate, num_leaves : as in LightGBM.
     correction : "forward", "free", "nonnegative" or "ascent", see :func:`complementary_objective`. Start with
-        "forward"; the corrections see the whole training set at once, and trees fit its chance quickly.
+        "forward"; the corrections see the whole training set at once, whose noise trees fit quickly.
     classes : the K class values, see :func:`~naysayer.labels.encoding.encode_labels`; if None, those that occur in
         `y_bar`.
     transition : (K, K) matrix Q of the complementary labels, its rows and columns in the order of `classes_`; uniform
         if None.
     validation_fraction : share of the labels held out to choose the number of rounds; 0 takes all rounds.
     patience : how many rounds without a better held-out likelihood end the boosting.
-    refit : boost once more, on all examples, for as many rounds as were chosen.
+    refit : boost once more, on all examples, for the chosen number of rounds.
     parameters : further parameters of LightGBM, by their main names. Unlike LightGBM's own, the defaults are
         ``extra_trees=True``, ``bagging_fraction=0.7``, ``bagging_freq=1``: splits at random thresholds, on part of the
-        examples, keep the trees from learning the chance in the labels.
-    n_jobs : threads; None as many as OpenMP takes.
+        examples, keep the trees from fitting the noise in the labels.
+    n_jobs : threads; None leaves their number to OpenMP.
     random_state : seed of the held-out part and the trees.
 
     Attributes
@@ -323,12 +316,12 @@ def _sizes(labels: NDArray[Any]) -> Tensor:
 
 
 def _held_out_scores(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) -> Callable[[Floats, Any], Any]:
-    """Make the function that LightGBM calls after each round on the held-out part."""
+    """Make the function that LightGBM calls on the held-out part after each round."""
     forward = Forward(n_classes, q)
     sample, _ = take(labels, n_classes, q)
 
     def evaluate(scores: Floats, _: Any) -> list[tuple[str, float, bool]]:
-        loss = float(_value(forward, torch.from_numpy(np.ascontiguousarray(scores)), labels))
+        loss = float(forward.value(torch.from_numpy(np.ascontiguousarray(scores)), torch.from_numpy(labels)))
         return [("valid_loss", loss, False), ("valid_accuracy", sample.accuracy(scores.argmax(axis=1)), True)]
 
     return evaluate

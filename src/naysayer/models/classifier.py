@@ -1,10 +1,10 @@
-"""The scikit-learn face of the engine: train populations, choose by estimated accuracy, predict, save and load."""
+"""Networks with scikit-learn's interface: train populations, choose by estimated accuracy, predict, save and load."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,11 +21,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysayer.common.checks import check_count, to_numpy
-from naysayer.common.files import read_tensors, write_tensors, write_text
 from naysayer.common.progress import progress_bar
-from naysayer.engine import networks
+from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, Schedule, cosine_schedule, logits_of, pick_device, step_schedule
-from naysayer.engine.source import as_inputs
+from naysayer.engine.recipe import Recipe
+from naysayer.engine.source import Resident, as_inputs
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.losses import Loss
@@ -33,10 +33,10 @@ from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
 from naysayer.models.crossfit import predict_held_out, rotate
+from naysayer.models.saving import numpy_to_json, read_model, write_model
 from naysayer.objectives import OBJECTIVES, Objective, make
 
 AUTO = ("forward", "ascent", "pairwise")
-FORMAT = 1
 Network = str | nn.Module | Callable[[int, int], nn.Module]
 
 
@@ -74,8 +74,8 @@ def _best_of(method: str, runs: Population, n_seeds: int) -> _Chosen:
 class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
     """A neural network learned from labels that say what examples are not.
 
-    For each method and learning rate it trains `n_seeds` runs, each holding out another part of the labels. The
-    setting and the epoch are chosen by the accuracy estimated on the held-out labels, pooled over the seeds; no
+    For each method and learning rate it trains `n_seeds` runs, each of which holds out a different part of the labels.
+    The setting and the epoch are chosen by the accuracy estimated on the held-out labels, pooled over the seeds; no
     true label is ever needed. The runs of the chosen setting predict together, by the mean of their probabilities.
 
     Parameters
@@ -83,20 +83,23 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     method : a name in :data:`naysayer.objectives.OBJECTIVES` ("free", "max", "ascent", "forward", "pairwise"), a list
         of them, or "auto", which tries "forward", "ascent" and "pairwise"; or a dict from names to objectives of your
         own, which keep their own loss, transition matrix, alpha, beta and gamma.
-    network : "mlp" or "linear"; a function (n_features, n_classes) → module, which gives each run its own start; or a
-        module that maps (B, ...) inputs to (B, K) logits, of which each run gets a copy as it is, weights included.
+    network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear" or, for images, "convolution"); a function
+        (n_features, n_classes) → module, which gives each run its own start; or a module that maps (B, ...) inputs to
+        (B, K) logits, of which each run gets a copy as it is, weights included.
     hidden : widths of the MLP's hidden layers.
     loss : for "free", "max" and "ascent", a loss of :mod:`naysayer.losses`, by name or as a callable.
     lr : learning rate or rates to try.
     weight_decay : on weights, not on biases.
     optimizer, momentum, schedule : "adam", "adamw" or "sgd"; None, "cosine", "step" or a function from epoch to factor.
-    max_epochs, patience : epochs, and how many without a better estimate end a setting; None never does.
+    recipe : how a step uses network, views and objective: a name in :data:`naysayer.engine.recipe.RECIPES`, or a
+        :class:`~naysayer.engine.recipe.Recipe`.
+    max_epochs, patience : number of epochs, and after how many without a better estimate a setting stops; None never.
     batch_size : "auto" takes about a thirtieth of the examples, from 64 to 256.
-    n_seeds : runs of each setting.
+    n_seeds : runs per setting.
     validation_fraction : share of the labels that each run holds out; 1 / n_seeds is cross-validation.
     refit : train the chosen setting again on all examples, for the chosen number of epochs.
     beta, gamma : gradient ascent's tolerance and step scale.
-    alpha : weight of complementary against ordinary labels where both occur; None weighs every example alike.
+    alpha : weight of complementary against ordinary labels where both occur; None weighs every example equally.
     classes : the class values; None takes those that occur in `y_bar`. Pass them if some class is never ruled out.
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
     standardize : bring features to mean 0 and deviation 1; images in uint8 are divided by 255 instead.
@@ -138,6 +141,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         optimizer: str = "adam",
         momentum: float = 0.9,
         schedule: str | Schedule | None = None,
+        recipe: str | Recipe = "plain",
         max_epochs: int = 100,
         patience: int | None = 30,
         batch_size: int | str = "auto",
@@ -164,6 +168,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.optimizer = optimizer
         self.momentum = momentum
         self.schedule = schedule
+        self.recipe = recipe
         self.max_epochs = max_epochs
         self.patience = patience
         self.batch_size = batch_size
@@ -238,23 +243,23 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         with progress_bar(len(plan.objectives) * self.max_epochs, "training", show=self.verbose > 0) as bar:
             for method, objective in plan.objectives.items():
                 bar(0, f"training {method}")
-                seeds, rates = plan.seeds * len(plan.rates), np.repeat(plan.rates, len(plan.seeds))
-                runs = self._population(objective, seeds, rates, inputs)
+                n_rates, n_seeds = len(plan.rates), len(plan.seeds)
+                runs = self._population(objective, plan.seeds * n_rates, np.repeat(plan.rates, n_seeds), inputs)
                 self._train(
                     runs,
                     inputs,
                     labels,
                     max_epochs=self.max_epochs,
-                    rows=np.tile(plan.rows, (len(plan.rates), 1)),
-                    validation_rows=np.tile(plan.held_out, (len(plan.rates), 1)),
-                    groups=np.repeat(np.arange(len(plan.rates)), len(plan.seeds)),
+                    rows=np.tile(plan.rows, (n_rates, 1)),
+                    held_out=np.tile(plan.held_out, (n_rates, 1)),
+                    groups=np.repeat(np.arange(n_rates), n_seeds),
                     patience=self.patience,
                     checkpoint=self._checkpoint(method),
                     bar=bar,
                 )
-                bar(self.max_epochs - len(runs.history.get("loss", ())))  # those that it could do without
+                bar(self.max_epochs - len(runs.history.get("loss", ())))  # the epochs it did not need
                 self._report(method, runs, plan, history)
-                found = _best_of(method, runs, len(plan.seeds))
+                found = _best_of(method, runs, n_seeds)
                 if np.isfinite(found.score) and (best is None or found.score > best.score):
                     best = found
                 interrupted = runs.interrupted
@@ -270,9 +275,17 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self._drop_checkpoints(plan.objectives)
         raise ValueError(f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`")
 
-    def _train(self, runs: Population, inputs: Tensor, labels: NDArray[Any], **how: Any) -> None:
+    def _train(
+        self,
+        runs: Population,
+        inputs: Tensor,
+        labels: NDArray[Any],
+        rows: NDArray[Any] | None = None,
+        held_out: NDArray[Any] | None = None,
+        **how: Any,
+    ) -> None:
         """Train a population on labels that were checked; all training goes through here."""
-        runs.fit(inputs, labels, **how)
+        runs.fit(Resident(inputs, labels, len(self.classes_), rows=rows, validation_rows=held_out), **how)
 
     def _estimate(self, chosen: _Chosen, held_out: NDArray[Any], inputs: Tensor, labels: NDArray[Any]) -> Interval:
         """Estimate accuracy from the labels that each chosen run held out; a row held out twice counts once."""
@@ -395,6 +408,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             optimizer=self.optimizer,
             momentum=self.momentum,
             schedule=schedule,
+            recipe=self.recipe,
             batch_size=check_count(batch, "`batch_size`"),
             device=self.device,
         )
@@ -408,24 +422,23 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     def _build_network(self, shape: Sequence[int]) -> nn.Module | Callable[[], nn.Module]:
         """Give the module to copy, or the function that builds one."""
         network, n_classes = self.network, len(self.classes_)
-        n_features = int(np.prod(shape))
         if isinstance(network, nn.Module):
             return network
         if callable(network):
-            return lambda: network(n_features, n_classes)
-        if network == "linear":
-            return lambda: networks.linear(n_features, n_classes)
-        if network == "mlp":
-            if isinstance(self.hidden, str) or not np.iterable(self.hidden):
-                raise ValueError(
-                    f"`hidden` must hold the widths of the hidden layers, as (128,) does; got {self.hidden!r}"
-                )
-            widths = [check_count(width, "`hidden`") for width in self.hidden]
-            return lambda: networks.mlp(n_features, n_classes, widths)
-        raise ValueError(f"`network` must be 'mlp', 'linear', a module, or a function that builds one; got {network!r}")
+            return lambda: network(math.prod(shape), n_classes)
+        build = NETWORKS.get(network)
+        if build is None:
+            known = ", ".join(NETWORKS)
+            raise ValueError(
+                f"`network` must be one of {known}, a module, or a function that builds one; got {network!r}"
+            )
+        if isinstance(self.hidden, str) or not np.iterable(self.hidden):
+            raise ValueError(f"`hidden` must hold the widths of the hidden layers, as (128,) does; got {self.hidden!r}")
+        widths = [check_count(width, "`hidden`") for width in self.hidden]
+        return lambda: build(torch.Size(shape), n_classes, widths)
 
     def _report(self, method: str, runs: Population, plan: _Plan, history: list[dict[str, Any]]) -> None:
-        """Take over what the runs of a method have to tell."""
+        """Record what happened in the runs of a method."""
         n_seeds = len(plan.seeds)
         for i, rate in enumerate(plan.rates):
             score = float(runs.best_score[i * n_seeds])
@@ -480,28 +493,11 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         so a folder that held a model before holds a whole one at every moment.
         """
         check_is_fitted(self, "parameters_")
-        folder = Path(path)
-        if folder.exists() and not folder.is_dir():
-            raise FileExistsError(f"cannot save to {folder}: it is a file; give a folder")
-        about: dict[str, Any] = {
-            "format": FORMAT,
-            "settings": self._settings_to_json(),
-            "fitted": self._fitted_to_json(),
-            "extra": extra or {},
-        }
         tensors = {f"parameter.{k}": v for k, v in self.parameters_.items()}
         tensors |= {f"buffer.{k}": v for k, v in self.buffers_.items()}
         tensors |= {"center": self.center_, "scale": self.scale_}
-        digest = hashlib.sha256(
-            b"".join(np.ascontiguousarray(t.detach().cpu().numpy()).tobytes() for t in tensors.values())
-        )
-        about["weights"] = f"weights-{digest.hexdigest()[:16]}.safetensors"
-        text = json.dumps(about, indent=1, default=_numpy_to_json) + "\n"
-        write_tensors(folder / about["weights"], tensors, {"format": FORMAT})
-        write_text(folder / "model.json", text)
-        for old in folder.glob("weights-*.safetensors"):
-            if old.name != about["weights"]:
-                old.unlink(missing_ok=True)
+        about = {"settings": self._settings_to_json(), "fitted": self._fitted_to_json(), "extra": extra or {}}
+        write_model(path, about, tensors)
 
     def _settings_to_json(self) -> dict[str, Any]:
         """The constructor's arguments, those that JSON can hold; the others are named, to be given again at load."""
@@ -514,7 +510,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             if name in ("classes", "transition") and value is not None:
                 value = to_numpy(value)
             with contextlib.suppress(TypeError):
-                out[name] = json.loads(json.dumps(value, default=_numpy_to_json))
+                out[name] = json.loads(json.dumps(value, default=numpy_to_json))
         return out
 
     def _fitted_to_json(self) -> dict[str, Any]:
@@ -540,29 +536,19 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         cls, path: str | os.PathLike[str], *, network: Network | None = None, device: str = "auto"
     ) -> ComplementaryClassifier:
         """Load a saved model. One whose network was a module of your own needs that module given again."""
-        folder = Path(path)
-        try:
-            about = dict(json.loads((folder / "model.json").read_text(encoding="utf8")))
-            if about["format"] != FORMAT:
-                raise ValueError(f"it has format {about['format']}, and this release reads {FORMAT}")
-            settings, fitted, extra = (dict(about[key]) for key in ("settings", "fitted", "extra"))
-            weights = str(about["weights"])
-        except FileNotFoundError:
-            raise FileNotFoundError(f"no model at {folder}: it has no model.json") from None
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise ValueError(f"{folder / 'model.json'} is not a whole model file: {error}") from None
+        about, tensors = read_model(path)
+        settings = about["settings"]
         if network is not None:
             settings["network"] = network
         if "network" not in settings:
             raise ValueError("this model's network was a module of your own; pass it again as load(path, network=...)")
         known = cls().get_params(deep=False)
         model = cls(**{k: v for k, v in settings.items() if k in known} | {"device": device})
-        tensors, _ = read_tensors(folder / Path(weights).name)
         try:
-            model._restore(fitted, tensors)
-            model.extra_ = extra
+            model._restore(about["fitted"], tensors)
+            model.extra_ = about["extra"]
         except (KeyError, RuntimeError, TypeError) as error:
-            raise ValueError(f"the model at {folder} does not fit its network: {error}") from None
+            raise ValueError(f"the model at {path} does not fit its network: {error}") from None
         return model
 
     def _restore(self, fitted: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -590,10 +576,3 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         got = {k: tuple(v.shape[1:]) for k, v in restored.items()}
         if expected != got:
             raise ValueError("the saved parameters do not fit the network; pass the network that was trained")
-
-
-def _numpy_to_json(value: Any) -> Any:
-    """Numbers and arrays of numpy's as JSON has them; anything else it cannot hold."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    raise TypeError(f"cannot save {type(value).__name__} as JSON")

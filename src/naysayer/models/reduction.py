@@ -40,7 +40,7 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
         `y_bar`.
     transition : (K, K) matrix Q of the complementary labels, its rows and columns in the order of `classes_`; uniform
         if None.
-    random_state : seeds whatever in `estimator` is random and not yet seeded, and the draw below.
+    random_state : seeds what in `estimator` is random and not yet seeded, and the draw described below.
 
     Notes
     -----
@@ -113,7 +113,7 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
         return project_to_simplex(q @ self._inverse)
 
     def _seeded_clone(self, rng: np.random.Generator) -> Any:
-        """Clone the estimator and seed what in it is not."""
+        """Clone the estimator and seed what is not seeded in it."""
         if self.estimator is None:
             estimator: Any = ExtraTreesClassifier(500, min_samples_leaf=5)
         else:
@@ -170,7 +170,7 @@ def _label_shares(ruled_out: NDArray[np.bool_], q: NDArray[np.float64] | None) -
 
 
 def _draw(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw one label a row with the probabilities `shares`; rows of zeros stay so."""
+    """Draw one label per row with the probabilities `shares`; rows of zeros stay as they are."""
     ends = np.cumsum(shares, axis=1)
     point = ends[:, -1:] * (1.0 - rng.random((len(shares), 1)))  # in (0, the last end]
     first = np.argmax(ends >= point, axis=1)

@@ -69,7 +69,10 @@ class Objective(nn.Module):
 
     def forward(self, logits: Tensor, y_bar: Tensor) -> Tensor:
         """Give the scalar whose gradient is the update's direction: (B, K), (B,) or (B, K) → ()."""
-        y_bar = self._check(logits, y_bar)
+        return self.value(logits, self._check(logits, y_bar))
+
+    def value(self, logits: Tensor, y_bar: Tensor) -> Tensor:
+        """Give what a call gives, of labels that were checked before."""
         counts = self.count(y_bar)
         risks = self.risks(logits, y_bar, self.scales(counts, *self._shares(counts, y_bar, count=self.training)))
         coefficients, scale = self.correct(risks.detach())

@@ -6,31 +6,25 @@ Respondents need no cookie and no account: all share one link, since a link for 
 from __future__ import annotations
 
 import hashlib
-import logging
-import math
 import secrets
 import threading
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, Request
-from fastapi import Path as InPath
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from naysayer.collect.database import StoreError
-from naysayer.collect.security import Buckets, Guard, Site, begin_app, page, templates, token_of
+from naysayer.collect.pages import begin_app
+from naysayer.collect.security import Buckets, Guard, Site, token_of
 from naysayer.survey import results
-from naysayer.survey.questions import MODES, Question, Survey, equal_epsilon, options_left, respondents_needed
+from naysayer.survey.pages import chosen_table, for_script, pages, privacy_numbers
+from naysayer.survey.questions import Survey, SurveyQuestion
 from naysayer.survey.store import SurveyStore
 
-COMPARED = (0.5, 1.0, 2.0, 3.0)  # the ε for which the privacy page compares the modes
-REPEATS = (1, 2, 3, 5, 10)
 CROWD = 1000  # requests at once from one address: a lecture hall shares one
 
-log = logging.getLogger(__name__)
-
-Key = Annotated[str, InPath(max_length=100, description="The part of the link that all respondents share.")]
+Key = Annotated[str, Path(max_length=100, description="The part of the link that all respondents share.")]
 
 
 class Submission(BaseModel):
@@ -69,14 +63,14 @@ class Latest:
         self._lock = threading.Lock()  # learning takes all cores: one at a time
 
     def answers(self) -> dict[str, results.Codes]:
-        """All stored answers, one array a question."""
+        """All stored answers, one array per question."""
         n = self.store.count()
         if self._answers[0] != n:
             self._answers = n, results.encode(self.survey, self.store.answers())
         return self._answers[1]
 
-    def prediction(self, question: Question) -> results.Prediction:
-        """What the other answers foretell of a question."""
+    def prediction(self, question: SurveyQuestion) -> results.Prediction:
+        """How well the other answers predict a question."""
         with self._lock:
             answers = self.answers()
             n = len(answers[question.id])
@@ -91,20 +85,64 @@ def make_app(survey: Survey, store: SurveyStore, site: Site) -> Guard:
         "naysayer survey",
         "Takes what respondents' devices drew.",
         site,
+        pages,
         lambda token: token if store.is_owner(token) else None,
         to=lambda _: "/results",
     )
-    latest, numbers = Latest(survey, store), privacy_numbers(survey)
-    link = f"/s/{store.key}"
+    app.include_router(start_route(store, site))
+    app.include_router(respondent_routes(survey, store))
+    app.include_router(owner_routes(survey, store, site))
+    limits = ForgetfulBuckets(rate=100, burst=CROWD)
+    return Guard(app, site, identify=lambda token: None, unknown=limits)
 
-    @app.exception_handler(StoreError)
-    async def unstored(request: Request, error: StoreError) -> Response:
-        log.error("%s", error)  # its words name files, which are not for everybody
-        return JSONResponse({"error": "the store cannot be used just now; try again"}, 503, {"retry-after": "2"})
+
+def link_of(store: SurveyStore) -> str:
+    """The address of a survey within its site, the same for all respondents."""
+    return f"/s/{store.key}"
+
+
+def start_route(store: SurveyStore, site: Site) -> APIRouter:
+    """Lead from / to the survey, on this machine's own address; elsewhere only the link does."""
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.get("/")
+    def start() -> Response:
+        if site.local:
+            return RedirectResponse(link_of(store), 303)
+        raise HTTPException(404, "open the survey by the link that you got")
+
+    return routes
+
+
+def respondent_routes(survey: Survey, store: SurveyStore) -> APIRouter:
+    """Ask, tell what is stored, and store it: for whoever has the link."""
 
     def respondent(key: Key) -> None:
         if not secrets.compare_digest(key.encode(), store.key.encode()):
             raise HTTPException(404, "no survey has this address; open the link as you got it")
+
+    routes = APIRouter(prefix="/s/{key}", dependencies=[Depends(respondent)], tags=["respondents"])
+    link, numbers = link_of(store), privacy_numbers(survey)
+    questions = [for_script(question) for question in survey.questions]
+
+    @routes.get("", include_in_schema=False)
+    def ask() -> Response:
+        return pages("survey.html", survey=survey, link=link, questions=questions)
+
+    @routes.get("/privacy", include_in_schema=False)
+    def privacy() -> Response:
+        return pages("privacy.html", survey=survey, link=link, unordered=store.unordered, **numbers)
+
+    @routes.post("/answers", response_model=Stored)
+    def answer(body: Submission) -> dict[str, bool]:
+        """Store what a respondent's device drew; a body that was stored before is not stored again."""
+        return {"new": store.add(body.id, read_submission(survey, body))}
+
+    return routes
+
+
+def owner_routes(survey: Survey, store: SurveyStore, site: Site) -> APIRouter:
+    """Show the results, as pages and as JSON."""
 
     def owner(request: Request) -> None:
         # Asked for on this machine's own address too: respondents may sit at it.
@@ -112,52 +150,30 @@ def make_app(survey: Survey, store: SurveyStore, site: Site) -> Guard:
         if token is None or not store.is_owner(token):
             raise HTTPException(401, "the results are for the owner of the survey; open the link that it printed")
 
-    # ---- respondents ------------------------------------------------------------------------------------------
+    routes = APIRouter(dependencies=[Depends(owner)], tags=["owner"])
+    latest, link = Latest(survey, store), link_of(store)
 
-    @app.get("/", include_in_schema=False)
-    def start() -> Response:
-        if site.local:
-            return RedirectResponse(link, 303)
-        raise HTTPException(404, "open the survey by the link that you got")
-
-    @app.get("/s/{key}", include_in_schema=False, dependencies=[Depends(respondent)])
-    def ask() -> Response:
-        questions = [for_script(question) for question in survey.questions]
-        return page("survey.html", survey=survey, link=link, questions=questions)
-
-    @app.get("/s/{key}/privacy", include_in_schema=False, dependencies=[Depends(respondent)])
-    def privacy() -> Response:
-        return page("survey_privacy.html", survey=survey, link=link, unordered=store.unordered, **numbers)
-
-    @app.post("/s/{key}/answers", response_model=Stored, dependencies=[Depends(respondent)], tags=["respondents"])
-    def answer(body: Submission) -> dict[str, bool]:
-        """Store what a respondent's device drew; a body that was stored before is not stored again."""
-        return {"new": store.add(body.id, read_submission(survey, body))}
-
-    # ---- the owner --------------------------------------------------------------------------------------------
-
-    @app.get("/results", include_in_schema=False, dependencies=[Depends(owner)])
+    @routes.get("/results", include_in_schema=False)
     def show(rows: str | None = None, columns: str | None = None) -> Response:
         answers = latest.answers()
         found = [(question, results.shares(question, answers[question.id])) for question in survey.questions]
         n = len(answers[survey.questions[0].id])
         table = chosen_table(survey, answers, rows, columns)
-        return page("survey_results.html", survey=survey, link=link, origin=site.origin, found=found, n=n, **table)
+        return pages("results.html", survey=survey, link=link, origin=site.origin, found=found, n=n, **table)
 
-    @app.get("/results/prediction/{name}", include_in_schema=False, dependencies=[Depends(owner)])
+    @routes.get("/results/prediction/{name}", include_in_schema=False)
     def prediction(name: str) -> Response:
         for question in survey.questions:
             if question.id == name and question.private:
-                return page("survey_prediction.html", found=latest.prediction(question))
+                return pages("prediction.html", found=latest.prediction(question))
         raise HTTPException(404, "the survey has no private question of this name")
 
-    @app.get("/api/results", dependencies=[Depends(owner)], tags=["owner"])
+    @routes.get("/api/results")
     def as_json() -> dict[str, Any]:
         """Give shares and cross-tables with their intervals."""
         return results.summary(survey, latest.answers(), learn=False)
 
-    limits = ForgetfulBuckets(rate=100, burst=CROWD)
-    return Guard(app, site, identify=lambda token: None, unknown=limits)
+    return routes
 
 
 def read_submission(survey: Survey, submission: Submission) -> dict[str, str]:
@@ -175,74 +191,3 @@ def read_submission(survey: Survey, submission: Submission) -> dict[str, str]:
             raise HTTPException(422, f"the answer to {name!r} must name one of its options; got {option[:40]!r}")
         stored[name] = option
     return stored
-
-
-# ---- what the pages show --------------------------------------------------------------------------------------
-
-
-def for_script(question: Question) -> dict[str, Any]:
-    """What the page's script needs to draw: the options' names, how the drawn one reads, and t."""
-    names = [option.id for option in question.options]
-    return {"id": question.id, "options": names, "says": question.says, "truth": question.truth}
-
-
-def privacy_numbers(survey: Survey) -> dict[str, Any]:
-    """The numbers of the privacy page: one entry a private question, each computed for its own K."""
-    private = [question for question in survey.questions if question.private]
-    each = []
-    for question in private:
-        n_options = len(question.options)
-        epsilons = sorted({*COMPARED, *([question.epsilon] if question.epsilon else [])})
-        each.append(
-            {
-                "question": question,
-                "epsilons": epsilons,
-                "ordinary": respondents_needed(None, n_options, None, 0.05),
-                "needed": {
-                    mode: [respondents_needed(mode, n_options, epsilon, 0.05) for epsilon in epsilons]
-                    for mode in MODES
-                    if n_options > 2 or mode != "complementary"
-                },
-                "equal": equal_epsilon(n_options) if n_options > 2 else None,
-                "left": [(m, *options_left(n_options, m)) for m in REPEATS] if n_options > 2 else [],
-            }
-        )
-    total = sum(question.epsilon for question in private if question.epsilon is not None)
-    uncounted = any(question.epsilon is None for question in private)
-    return {"private": each, "total": total, "uncounted": uncounted}
-
-
-def chosen_table(survey: Survey, answers: dict[str, Any], rows: str | None, columns: str | None) -> dict[str, Any]:
-    """The cross-table that was asked for, or else that of the first private question with the first other one."""
-    if len(survey.questions) < 2:
-        return {"table": None, "picked": None}
-    names = [question.id for question in survey.questions]
-    private = [question.id for question in survey.questions if question.private]
-    rows = rows if rows in names else (private or names)[0]
-    columns = columns if columns in names and columns != rows else next(name for name in names if name != rows)
-    first, second = survey.question(rows), survey.question(columns)
-    codes = answers[rows], answers[columns]
-    if second.private:
-        table = results.cross_table(first, second, *codes)
-    else:
-        table = results.cross_table_by_group(first, second, *codes)
-        table = table if table.n.any() else None
-    return {"table": table, "picked": (first, second)}
-
-
-def percent(value: float) -> str:
-    """A share as people read it; what lies outside of 0 to 1 is shown as the nearest share that can be."""
-    return f"{100 * min(1.0, max(0.0, float(value))):.0f}%"
-
-
-def share_number(value: float) -> float:
-    """A share in percent for a chart, within 0 to 100."""
-    return round(100 * min(1.0, max(0.0, float(value))), 2)
-
-
-def points(value: float) -> str:
-    """A difference of shares in whole points."""
-    return f"{100 * value:.0f}".replace("-", "−")
-
-
-templates.filters.update(percent=percent, share=share_number, points=points, exp=math.exp)

@@ -52,7 +52,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Question:
+class SurveyQuestion:
     """One question; `mode` is None where it is public, and `epsilon` None where the mode has none."""
 
     id: str
@@ -97,9 +97,9 @@ class Survey:
 
     title: str
     text: str
-    questions: tuple[Question, ...]
+    questions: tuple[SurveyQuestion, ...]
 
-    def question(self, name: str) -> Question:
+    def question(self, name: str) -> SurveyQuestion:
         """The question of that name."""
         for question in self.questions:
             if question.id == name:
@@ -176,7 +176,7 @@ def _survey(content: dict[str, Any]) -> Survey:
     )
 
 
-def _question(table: Any, number: int) -> Question:
+def _question(table: Any, number: int) -> SurveyQuestion:
     """Check one question; until its id is known it is called by its number."""
     if not isinstance(table, dict):
         raise ValueError(f"question {number} must be a table; write it under [[questions]]")
@@ -197,7 +197,7 @@ def _question(table: Any, number: int) -> Question:
         for key in ("mode", "epsilon"):
             if key in table:
                 raise ValueError(f"{where} is public and must have no `{key}`; remove it, or make the question private")
-        return Question(name, text, options)
+        return SurveyQuestion(name, text, options)
     mode = table.get("mode", MODES[0])
     if mode not in MODES:
         raise ValueError(f"{where} must have one of the modes {', '.join(MODES)}; got {mode!r}{_guess(mode, MODES)}")
@@ -218,7 +218,7 @@ def _question(table: Any, number: int) -> Question:
             f"{where} must have an `epsilon` from {EPSILONS[0]:g} to {EPSILONS[1]:g} in the mode {mode}; "
             f"got {epsilon!r}; 1 is strong, 3 is weak"
         )
-    return Question(name, text, options, mode, None if epsilon is None else float(epsilon))
+    return SurveyQuestion(name, text, options, mode, None if epsilon is None else float(epsilon))
 
 
 def _options(values: Any, where: str) -> tuple[Option, ...]:
@@ -390,10 +390,10 @@ def respondents_needed(
 
     .. math:: n \approx \frac{z^2 \lambda (1 - \lambda)}{(t - o)^2\, \text{margin}^2}, \qquad \lambda = o + \pi (t - o);
 
-    counted here by the exact interval at the average outcome, as :func:`naysayer.measure.planning.labels_needed` does, but not
-    cut off at 0 and 1: near those the interval is narrower than planned. At one ε randomised response needs fewer than
-    the calibrated mode, since :math:`|t - o|` is :math:`(e^\varepsilon - 1) / (e^\varepsilon + K - 1)` for it and
-    :math:`(e^\varepsilon - 1) / (1 + (K-1) e^\varepsilon)` for the other.
+    counted here by the exact interval at the average outcome, as :func:`naysayer.measure.planning.labels_needed` does,
+    but not cut off at 0 and 1: near those the interval is narrower than planned. At one ε randomised response needs
+    fewer than the calibrated mode, since :math:`|t - o|` is :math:`(e^\varepsilon - 1) / (e^\varepsilon + K - 1)`
+    for it and :math:`(e^\varepsilon - 1) / (1 + (K-1) e^\varepsilon)` for the other.
 
     Parameters
     ----------

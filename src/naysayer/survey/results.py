@@ -20,7 +20,7 @@ from naysayer.measure import metrics
 from naysayer.measure.intervals import Interval, lower_bound, tail_probability
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.crossfit import deal, others, predict_held_out
-from naysayer.survey.questions import Question, Survey, respondents_needed
+from naysayer.survey.questions import Survey, SurveyQuestion, respondents_needed
 
 WIDE = 0.10  # an interval of more than ± 10 points is called too wide to rely on
 WANTED = 0.05
@@ -33,7 +33,7 @@ Codes = NDArray[np.int64]
 class Shares:
     """How common each option of a question is: n answers, three arrays of one number an option."""
 
-    question: Question
+    question: SurveyQuestion
     n: int
     estimate: NDArray[np.float64]
     low: NDArray[np.float64]
@@ -66,8 +66,8 @@ class Shares:
 class CrossTable:
     """Shares of each pair of options, (rows, columns): of everyone, or where `of` is "column" of each column."""
 
-    rows: Question
-    columns: Question
+    rows: SurveyQuestion
+    columns: SurveyQuestion
     of: str
     n: NDArray[np.int64]  # answers behind each column, or behind all of them
     estimate: NDArray[np.float64]
@@ -79,7 +79,7 @@ class CrossTable:
 class Prediction:
     """How well the other answers predict a private one; `problem` says why there is nothing else."""
 
-    question: Question
+    question: SurveyQuestion
     n: int
     problem: str | None = None
     accuracy: Interval | None = None
@@ -93,7 +93,7 @@ def encode(survey: Survey, answers: Iterable[Mapping[str, str]]) -> dict[str, Co
     Examples
     --------
     >>> from naysayer.survey.questions import Option
-    >>> colour = Question("colour", "Which?", (Option("red", "Red"), Option("blue", "Blue")))
+    >>> colour = SurveyQuestion("colour", "Which?", (Option("red", "Red"), Option("blue", "Blue")))
     >>> encode(Survey("Colours", "", (colour,)), [{"colour": "blue"}, {}])
     {'colour': array([ 1, -1])}
     """
@@ -104,7 +104,7 @@ def encode(survey: Survey, answers: Iterable[Mapping[str, str]]) -> dict[str, Co
     }
 
 
-def shares(question: Question, codes: Codes, confidence: float = 0.95) -> Shares | None:
+def shares(question: SurveyQuestion, codes: Codes, confidence: float = 0.95) -> Shares | None:
     """Estimate the share of each option; None where nobody has answered.
 
     The bounds are those of :func:`naysayer.measure.metrics.class_prior_interval`, but for estimates outside of [0, 1]
@@ -141,7 +141,7 @@ def bounded(values: NDArray[np.float64], counts: Codes, confidence: float) -> In
 
 
 def cross_table(
-    rows: Question, columns: Question, row_codes: Codes, column_codes: Codes, confidence: float = 0.95
+    rows: SurveyQuestion, columns: SurveyQuestion, row_codes: Codes, column_codes: Codes, confidence: float = 0.95
 ) -> CrossTable | None:
     r"""Estimate the share of everyone who would give each pair of answers; None where nobody has given both.
 
@@ -165,7 +165,7 @@ def cross_table(
 
 
 def cross_table_by_group(
-    rows: Question, groups: Question, row_codes: Codes, group_codes: Codes, confidence: float = 0.95
+    rows: SurveyQuestion, groups: SurveyQuestion, row_codes: Codes, group_codes: Codes, confidence: float = 0.95
 ) -> CrossTable:
     """Estimate the shares of a question within each group of a public one; a group without answers holds NaN."""
     if groups.private:
@@ -180,7 +180,7 @@ def cross_table_by_group(
     return CrossTable(rows, groups, "column", n, *cells)
 
 
-def predict(survey: Survey, question: Question, answers: Mapping[str, Codes]) -> Prediction:
+def predict(survey: Survey, question: SurveyQuestion, answers: Mapping[str, Codes]) -> Prediction:
     """Learn to tell a private answer from the other stored answers, and estimate how often that is right.
 
     Each fifth of the respondents is predicted by a model that learned from the other four, so no stored answer judges
@@ -255,7 +255,7 @@ def summary(survey: Survey, answers: Mapping[str, Codes], *, learn: bool = True)
     return found
 
 
-def _shares_as_json(question: Question, found: Shares | None) -> dict[str, Any]:
+def _shares_as_json(question: SurveyQuestion, found: Shares | None) -> dict[str, Any]:
     about: dict[str, Any] = {"id": question.id, "text": question.text, "mode": question.mode}
     about |= {"epsilon": question.epsilon, "answers": 0 if found is None else found.n}
     if found is None:

@@ -52,8 +52,8 @@ class SurveyStore:
     Examples
     --------
     >>> import tempfile
-    >>> from naysayer.survey.questions import Option, Question
-    >>> colour = Question("colour", "Which?", (Option("red", "Red"), Option("blue", "Blue")))
+    >>> from naysayer.survey.questions import Option, SurveyQuestion
+    >>> colour = SurveyQuestion("colour", "Which?", (Option("red", "Red"), Option("blue", "Blue")))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = SurveyStore(os.path.join(folder, "survey.db"), Survey("Colours", "", (colour,)))
     ...     print(store.add("00ff", {"colour": "red"}), store.add("00ff", {"colour": "red"}), store.answers())

@@ -36,19 +36,56 @@ export function ticks(low, high, n = 4) {
   return found;
 }
 
+const ruler = svg("text");
+
+// How wide the widest of some words is, in the font that the page happens to have: room for words is never guessed.
+function widest(words, className = "") {
+  if (!ruler.isConnected) {
+    const holder = document.createElement("div");
+    holder.className = "plot ruler";
+    holder.ariaHidden = "true";
+    holder.append(svg("svg", {}, ruler));
+    document.body.append(holder);
+  }
+  ruler.setAttribute("class", className);
+  return Math.max(0, ...words.map((one) => {
+    ruler.textContent = one;
+    return ruler.getComputedTextLength();
+  }));
+}
+
 function shorten(name, room) {
-  return name.length <= room ? name : `${name.slice(0, room - 1)}…`;
+  const kept = name.slice(0, 100);
+  if (kept === name && widest([name], "name") <= room) return name;
+  const rest = room - widest(["…"], "name");
+  widest([kept], "name"); // the ruler now has these letters, and tells how far the first few of them reach
+  let n = kept.length;
+  while (n > 1 && ruler.getSubStringLength(0, n) > rest) n -= 1;
+  return `${kept.slice(0, n).replace(/[\ud800-\udbff]$/, "")}…`;
+}
+
+// The middle of words that would stand at x, moved so that they stay within the chart.
+function inside(x, words, width) {
+  const half = widest([words]) / 2;
+  return Math.max(half, Math.min(width - half, x));
+}
+
+// The columns of a chart that has a row for each name: what names take, and what values take.
+function columns(width, rows, values) {
+  const names = Math.max(...rows.map((one) => widest([one.name.slice(0, 100)], "name")));
+  return [Math.min(150, width * 0.32, names + 20), widest(values, "value") + 14];
 }
 
 // Bars over time: { start, step (both in seconds), counts }.
 export function timeBars(width, { start, step, counts }) {
   const height = 190;
-  const [left, right, top, bottom] = [36, 4, 14, 26];
   const most = Math.max(4, ...counts);
+  const marks = ticks(0, most, 3).filter(Number.isInteger);
+  const [left, right, top, bottom] = [widest(marks.map(whole)) + 10, 4, 14, 26];
   const y = (value) => height - bottom - (value / most) * (height - top - bottom);
   const slot = (width - left - right) / counts.length;
   const chart = canvas(width, height, `Answers over time: ${whole(counts.reduce((a, b) => a + b, 0))} in all`);
-  for (const value of ticks(0, most, 3).filter(Number.isInteger)) {
+  for (const value of marks) {
     chart.append(svg("line", { class: value ? "grid" : "base", x1: left, x2: width - right, y1: y(value), y2: y(value) }));
     chart.append(text(left - 8, y(value) + 4, whole(value), { "text-anchor": "end" }));
   }
@@ -60,9 +97,12 @@ export function timeBars(width, { start, step, counts }) {
       chart.append(titled(svg("rect", bar), `${moment(from, step)}: ${whole(value)}`));
     }
   });
-  const every = Math.max(1, Math.ceil(counts.length / Math.max(2, Math.floor(width / 130))));
+  const moments = counts.map((_, i) => moment(new Date(1000 * (start + i * step)), step));
+  const room = widest(moments.slice(0, 40));
+  const every = Math.max(1, Math.ceil((1.5 * room + 16) / slot)); // the first begins where the others have their middle
   for (let i = 0; i < counts.length; i += every) {
-    chart.append(text(left + i * slot, height - 7, moment(new Date(1000 * (start + i * step)), step), { "text-anchor": i ? "middle" : "start" }));
+    const x = left + i * slot;
+    if (i === 0 || x + room / 2 <= width) chart.append(text(x, height - 7, moments[i], { "text-anchor": i ? "middle" : "start" }));
   }
   return chart;
 }
@@ -76,21 +116,22 @@ function moment(date, step) {
 // A line with its interval: points { x, y, low, high }.
 export function ribbon(width, points, { chance = null, xLabel = "" } = {}) {
   const height = 230;
-  const [left, right, top, bottom] = [42, 14, 12, 42];
   const low = Math.max(0, Math.min(chance ?? 1, ...points.map((point) => point.low)) - 0.03);
   const high = Math.min(1, Math.max(...points.map((point) => point.high)) + 0.03);
+  const marks = ticks(low, high, 4);
+  const [left, right, top, bottom] = [widest(marks.map((value) => percent(value))) + 10, 14, 12, 42];
   const last = points[points.length - 1].x;
   const first = points.length > 1 ? points[0].x : 0;
   const x = (value) => left + ((value - first) / (last - first || 1)) * (width - left - right);
   const y = (value) => top + ((high - value) / (high - low || 1)) * (height - top - bottom);
   const chart = canvas(width, height, `Estimated accuracy: ${percent(points[points.length - 1].y, 1)} at the last training`);
   const crosses = (value) => chance !== null && y(chance) - y(value) > 1 && y(chance) - y(value) < 22; // the word "guessing"
-  for (const value of ticks(low, high, 4).filter((one) => !crosses(one))) {
+  for (const value of marks.filter((one) => !crosses(one))) {
     chart.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }));
     chart.append(text(left - 8, y(value) + 4, percent(value), { "text-anchor": "end" }));
   }
-  for (const value of ticks(first, last, Math.min(6, width / 110))) {
-    chart.append(text(x(value), height - bottom + 19, whole(value), { "text-anchor": "middle" }));
+  for (const value of ticks(first, last, Math.min(6, (width - left) / (widest([whole(last)]) + 40)))) {
+    chart.append(text(inside(x(value), whole(value), width), height - bottom + 19, whole(value), { "text-anchor": "middle" }));
   }
   chart.append(text(width - right, height - 4, xLabel, { "text-anchor": "end" }));
   if (chance !== null && chance >= low) {
@@ -112,20 +153,21 @@ export function ribbon(width, points, { chance = null, xLabel = "" } = {}) {
 // Rows of an estimate with its interval; `mark` draws a line where it was expected: { name, value, low, high, mark, said }.
 export function whiskers(width, rows, { label, from = null, to = null, digits = 0 } = {}) {
   const row = 34;
-  const [left, right, top, bottom] = [Math.min(150, width * 0.32), Math.min(64, width * 0.17), 4, 26];
+  const [left, right] = columns(width, rows, rows.filter((one) => one.value !== null).map((one) => percent(one.value, digits)));
+  const [top, bottom] = [4, 26];
   const height = top + rows.length * row + bottom;
   const ends = rows.flatMap((one) => [one.low, one.high, one.value, one.mark]).filter((value) => value !== null && value !== undefined);
   const low = from ?? Math.min(0, ...ends);
   const high = to ?? (Math.max(...ends) * 1.06 || 1);
   const x = (value) => left + ((Math.min(high, Math.max(low, value)) - low) / (high - low)) * (width - left - right);
   const chart = canvas(width, height, label);
-  for (const value of ticks(low, high, Math.max(2, Math.min(5, (width - left - right) / 70)))) {
+  for (const value of ticks(low, high, Math.max(1, Math.min(5, (width - left - right) / (widest([tidy(high)]) + 30))))) {
     chart.append(svg("line", { class: value === 0 ? "base" : "grid", x1: x(value), x2: x(value), y1: top, y2: height - bottom + 4 }));
-    chart.append(text(x(value), height - 6, tidy(value), { "text-anchor": "middle" }));
+    chart.append(text(inside(x(value), tidy(value), width), height - 6, tidy(value), { "text-anchor": "middle" }));
   }
   rows.forEach((one, i) => {
     const y = top + (i + 0.5) * row;
-    chart.append(titled(text(0, y + 5, shorten(one.name, Math.floor(left / 8)), { class: "name" }), one.name));
+    chart.append(titled(text(0, y + 5, shorten(one.name, left - 14), { class: "name" }), one.name));
     if (one.mark !== null && one.mark !== undefined) chart.append(svg("line", { class: "expected", x1: x(one.mark), x2: x(one.mark), y1: y - 9, y2: y + 9 }));
     if (one.value === null) {
       chart.append(text(left, y + 5, one.said ?? "nothing yet"));
@@ -142,23 +184,23 @@ export function whiskers(width, rows, { label, from = null, to = null, digits = 
 // Rows of stacked counts: { name, parts: { yes, no, skip }, said }.
 export function stacks(width, rows, { label }) {
   const row = 34;
-  const [left, right] = [Math.min(150, width * 0.32), Math.min(64, width * 0.17)];
+  const totals = rows.map(({ parts }) => parts.yes + parts.no + parts.skip);
+  const [left, right] = columns(width, rows, totals.map(whole));
   const height = rows.length * row + 4;
-  const most = Math.max(1, ...rows.map(({ parts }) => parts.yes + parts.no + parts.skip));
+  const most = Math.max(1, ...totals);
   const scale = (width - left - right) / most;
   const chart = canvas(width, height, label);
   rows.forEach((one, i) => {
     const y = (i + 0.5) * row;
-    const total = one.parts.yes + one.parts.no + one.parts.skip;
-    chart.append(titled(text(0, y + 5, shorten(one.name, Math.floor(left / 8)), { class: "name" }), one.name));
+    chart.append(titled(text(0, y + 5, shorten(one.name, left - 14), { class: "name" }), one.name));
     let x = left;
     for (const part of ["yes", "no", "skip"]) {
       const size = one.parts[part] * scale;
       if (size) chart.append(svg("rect", { class: `bar-${part}`, x, y: y - 8, width: Math.max(1, size - 1.5), height: 16, rx: Math.min(3, size / 3) }));
       x += size;
     }
-    if (!total) chart.append(text(left, y + 5, "nothing yet"));
-    else chart.append(text(width, y + 5, whole(total), { class: "value", "text-anchor": "end" }));
+    if (!totals[i]) chart.append(text(left, y + 5, "nothing yet"));
+    else chart.append(text(width, y + 5, whole(totals[i]), { class: "value", "text-anchor": "end" }));
     chart.append(titled(svg("rect", { class: "hit", x: 0, y: y - row / 2, width, height: row, rx: 6 }), `${one.name}: ${one.parts.yes} yes, ${one.parts.no} no, ${one.parts.skip} can’t tell`));
   });
   return chart;
@@ -167,23 +209,26 @@ export function stacks(width, rows, { label }) {
 // How a margin shrinks with answers: points { n, margin }, where we are, and where we want to be.
 export function marginCurve(width, { points, now, wanted }) {
   const height = 200;
-  const [left, right, top, bottom] = [46, 14, 12, 42];
   const most = points[points.length - 1].n;
-  const widest = Math.max(...points.map((point) => point.margin));
+  const highest = Math.max(...points.map((point) => point.margin));
+  const marks = ticks(0, highest, 4);
+  const [left, right, top, bottom] = [widest(marks.map((value) => `±${tidy(value)}`)) + 10, 14, 12, 42];
   const x = (n) => left + (n / most) * (width - left - right);
-  const y = (margin) => height - bottom - (margin / widest) * (height - top - bottom);
+  const y = (margin) => height - bottom - (margin / highest) * (height - top - bottom);
   const chart = canvas(width, height, `Margin by number of answers; now ${percent(now.margin, 1)}`);
-  for (const value of ticks(0, widest, 4)) {
+  for (const value of marks) {
     chart.append(svg("line", { class: value ? "grid" : "base", x1: left, x2: width - right, y1: y(value), y2: y(value) }));
     chart.append(text(left - 8, y(value) + 4, `±${tidy(value)}`, { "text-anchor": "end" }));
   }
-  for (const value of ticks(0, most, Math.min(5, width / 110))) chart.append(text(x(value), height - bottom + 19, whole(value), { "text-anchor": "middle" }));
+  for (const value of ticks(0, most, Math.min(5, (width - left) / (widest([whole(most)]) + 40)))) chart.append(text(inside(x(value), whole(value), width), height - bottom + 19, whole(value), { "text-anchor": "middle" }));
   chart.append(text(width - right, height - 4, "answers", { "text-anchor": "end" }));
   chart.append(svg("polyline", { class: "line", points: points.map((point) => `${x(point.n)},${y(point.margin)}`).join(" ") }));
   chart.append(text(left + 6, y(wanted) - 6, "wanted", { class: "note" }));
   chart.append(svg("line", { class: "chance", x1: left, x2: width - right, y1: y(wanted), y2: y(wanted) }));
-  const dot = svg("circle", { class: "dot", cx: x(Math.min(most, now.n)), cy: y(Math.min(widest, now.margin)), r: 6 });
+  const [nowX, nowY] = [x(Math.min(most, now.n)), y(Math.min(highest, now.margin))];
+  const dot = svg("circle", { class: "dot", cx: nowX, cy: nowY, r: 6 });
   chart.append(titled(dot, `now: ${whole(now.n)} answers, ±${percent(now.margin, 1)}`));
-  chart.append(text(x(Math.min(most, now.n)) + 11, y(Math.min(widest, now.margin)) - 7, "now", { class: "value" }));
+  const after = nowX + 11 + widest(["now"], "value") <= width;
+  chart.append(text(nowX + (after ? 11 : -11), nowY - 7, "now", { class: "value", "text-anchor": after ? "start" : "end" }));
   return chart;
 }

@@ -117,8 +117,8 @@ function accuracy({ trainings, trains, training_error, classes: names }) {
   trainings = trainings.map((one) => ({ ...one, estimate: clip(one.estimate), low: clip(one.low), high: clip(one.high) }));
   const last = trainings[trainings.length - 1];
   fill(figure("accuracy", "Estimated accuracy", { wide: true }), {
-    said: last ? ["Trained on what has come in, the model is right on ", bold(`${percent(last.estimate, 1)} (${percent(last.low, 1)} to ${percent(last.high, 1)})`), " of the items, as the answers alone tell."] : "A model is trained in the background as answers come in.",
-    empty: last ? null : training_error ?? "The first training begins when 50 answers are there.",
+    said: last ? ["Trained on what has come in, the model is right on ", bold(`${percent(last.estimate, 1)} (${percent(last.low, 1)} to ${percent(last.high, 1)})`), " of the items, as estimated from the answers alone."] : "A model is trained in the background as answers come in.",
+    empty: last ? null : training_error ?? "The first training begins after 50 answers.",
     draw: (width) => ribbon(width, trainings.map((one) => ({ x: one.n_answers, y: one.estimate, low: one.low, high: one.high })), { chance: 1 / names.length, xLabel: "answers" }),
     heads: ["answers", "method", "estimate", "from", "to", "when"],
     rows: trainings.map((one) => [whole(one.n_answers), one.method, percent(one.estimate, 1), percent(one.low, 1), percent(one.high, 1), new Date(1000 * one.at).toLocaleString("en-GB")]),
@@ -135,11 +135,11 @@ function fairness({ report, classes: names }) {
   const odd = [];
   if (yes_p_value !== null && yes_p_value < 0.01) odd.push(`so far from the expected share only ${likely(yes_p_value)} by chance`);
   if (asked_p_value !== null && asked_p_value < 0.01) odd.push("the classes were not asked about as often as they were meant to be");
-  let said = "Each first question about an item should get a yes as often as chance has it.";
+  let said = "The first question about an item should get a yes as often as chance predicts.";
   if (yes && yes_expected !== null) {
-    const share = `Of the first answers about an item ${percent(yes[0], 1)} are yes; ${percent(yes_expected, 1)} were to be expected. `;
+    const share = `Of the first answers about an item ${percent(yes[0], 1)} are yes; ${percent(yes_expected, 1)} were expected. `;
     said = odd.length ? [share, bold(`That does not fit: ${odd.join("; ")}.`)] : [share, bold("That fits.")];
-  } else if (yes) said = "Classes are asked about unevenly, so that no share of yes can be expected.";
+  } else if (yes) said = "Classes are asked about unevenly, so no particular share of yes is expected.";
   const rows = yes ? [{ name: "yes", value: yes[0], low: yes[1], high: yes[2], mark: yes_expected }] : [];
   for (const [k, one] of (report?.asked ?? []).entries()) rows.push({ name: `asked: ${names[k]}`, value: one.estimate, low: one.low, high: one.high, mark: one.expected });
   fill(frame, {
@@ -174,7 +174,7 @@ function shares({ report, classes: names }) {
   const priors = report?.priors;
   const rows = (priors ?? []).map(([value, low, high], k) => ({ name: names[k], value, low, high }));
   fill(figure("shares", "How common each class is"), {
-    said: "Share of each class among the items, with its 95% interval, as yes and no alone tell.",
+    said: "Share of each class among the items, with its 95% interval, estimated from yes and no alone.",
     empty: priors ? null : "Answers about two items are needed.",
     draw: (width) => whiskers(width, rows, { label: "Share of each class", from: 0, to: Math.min(1, Math.max(...rows.map((row) => row.high)) * 1.05) }),
     heads: ["class", "share", "from", "to"],
@@ -195,7 +195,7 @@ function more({ margins }) {
     frame.output = element("output", "number", "");
     frame.controls.append(frame.slider, frame.output);
   }
-  if (!margins) return fill(frame, { said: "How many answers would tell a model’s accuracy within a margin.", empty: "The first answers will tell." });
+  if (!margins) return fill(frame, { said: "How many answers it takes to know a model’s accuracy within a margin.", empty: "This is known after the first answers." });
   const { points, answers, now } = margins;
   const goal = points.find((point) => point.margin === wanted);
   const missing = Math.max(0, goal.n - answers);
@@ -204,7 +204,7 @@ function more({ margins }) {
   const reach = Math.max(goal.n, answers) * 1.08;
   const curve = [{ n: answers, margin: now }, ...points].sort((one, other) => one.n - other.n).filter((point) => point.n <= reach * 1.4 && point.margin <= Math.max(0.1, 2 * Math.min(now, wanted * 4)));
   fill(frame, {
-    said: missing ? [bold(`${whole(missing)} more answers`), ` would tell a model’s accuracy within ±${percent(wanted, 1)}; those there are tell it within ±${percent(now, 1)}.`] : [bold("There are enough:"), ` what has come in tells a model’s accuracy within ±${percent(now, 1)}.`],
+    said: missing ? [bold(`${whole(missing)} more answers`), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : [bold("There are enough:"), ` a model’s accuracy is known within ±${percent(now, 1)}.`],
     draw: (width) => marginCurve(width, { points: curve, now: { n: answers, margin: now }, wanted }),
     heads: ["margin", "answers in all", "still missing"],
     rows: points.map((point) => [`±${percent(point.margin, 1)}`, whole(point.n), whole(Math.max(0, point.n - answers))]),
@@ -282,4 +282,5 @@ async function look() {
 
 setInterval(() => document.hidden || look(), 5000);
 document.addEventListener("visibilitychange", () => document.hidden || look());
+document.fonts.ready.then(() => figures.forEach((frame) => frame.draw?.(frame.plot.clientWidth))); // words are wider now, or less wide
 look();

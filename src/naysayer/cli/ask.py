@@ -1,0 +1,156 @@
+"""The command `ask`: questions about items, in the browser."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from naysayer.cli.console import Host, Json, Port, Public, numbers, print_json, words
+from naysayer.cli.exchange import begun_or_gone
+
+
+def ask(
+    items: Annotated[
+        Path, typer.Argument(help="Folder of images; or CSV, TSV, JSONL or Parquet file, one row per item.")
+    ],
+    classes: Annotated[str, typer.Option(help="The classes to ask about, separated by commas.")],
+    store: Annotated[
+        str, typer.Option(help="Where answers are kept: a SQLite file or a postgresql:// URL.")
+    ] = "answers.db",
+    question: Annotated[
+        str | None, typer.Option(help='How to ask, with {class} for the class; default: "Is this a {class}?".')
+    ] = None,
+    probabilities: Annotated[
+        str | None,
+        typer.Option(
+            help="How often to ask about each class, in their order, separated by commas; default: equally often."
+        ),
+    ] = None,
+    repeat: Annotated[
+        float | None, typer.Option(help="Share of questions asked twice, to measure errors; default: 0.05.")
+    ] = None,
+    per_item: Annotated[
+        int | None,
+        typer.Option(help="Answers after which an item is not asked about again; default: when its class is known."),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    public: Public = None,
+    invite: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Print a link with which somebody can answer; may be repeated."),
+    ] = None,
+    train: Annotated[bool, typer.Option("--train", help="Keep training on the answers that have come in.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask people about items, one question at a time: is this a cat? Yes, no, or can't tell.
+
+    Running it again adds the items that are new and continues.
+    """
+    from naysayer.collect.records import Project
+    from naysayer.data.items import read_items
+
+    wanted: dict[str, Any] = {
+        "question": question and question.replace("{class}", "{}"),
+        "probabilities": probabilities and tuple(numbers(probabilities, "--probabilities")),
+        "repeat_share": repeat,
+        "answers_per_item": per_item,
+    }
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    try:
+        project = Project(tuple(words(classes) or ()), name=items.absolute().stem, **wanted)
+    except ValueError as error:
+        raise ValueError(_by_option(str(error))) from None
+    found = read_items(items)
+    with contextlib.ExitStack() as opened:
+        with begun_or_gone(store):
+            answers, new = _open_store(opened, store, project, wanted, found)
+        _serve(answers, new, host, port, public, invite or [], train, as_json)
+        if not as_json:
+            _tell_end(answers)
+
+
+def _open_store(
+    opened: contextlib.ExitStack, place: str, project: Any, wanted: dict[str, Any], items: Iterable[Any]
+) -> tuple[Any, int]:
+    """Open or begin a store, change what is wanted otherwise, and add new items; give it and how many were new."""
+    from naysayer.collect.store import Store
+
+    answers = opened.enter_context(Store.open(place, project=project))
+    changed = {name: value for name, value in wanted.items() if getattr(answers.project, name) != value}
+    if "probabilities" in changed and answers.progress().answers:
+        raise ValueError(f"--probabilities must stay as they are once there are answers; see {answers.name}")
+    if changed:
+        answers.configure(**changed)
+    return answers, answers.register(items)
+
+
+def _by_option(message: str) -> str:
+    """Say what is wrong with a project in the command's words."""
+    names = {"`question` must have {}": "--question must have {class}", "`probabilities`": "--probabilities"}
+    names |= {"`repeat_share`": "--repeat", "`answers_per_item`": "--per-item"}
+    for name, option in names.items():
+        message = message.replace(name, option)
+    return message
+
+
+def _serve(
+    answers: Any,
+    new: int,
+    host: str,
+    port: int | None,
+    public: str | None,
+    invite: list[str],
+    train: bool,
+    as_json: bool,
+) -> None:
+    """Serve a store's questions until Control-C, and print where."""
+    from naysayer.collect.app import make_app
+    from naysayer.collect.people import invite_to, owner_of
+    from naysayer.collect.security import Site, is_loopback
+    from naysayer.collect.serving import listen, serve
+
+    if invite and public is None and is_loopback(host):
+        raise ValueError("--invite needs an address that others reach: add --host 0.0.0.0, or --public behind a proxy")
+    with listen(host, port, answers.name) as listener, contextlib.ExitStack() as opened:
+        site = Site(host, listener.getsockname()[1], public)
+        links = {"owner": site.origin if site.local else site.invitation(answers.renew_token(owner_of(answers).id))}
+        links |= {name: site.invitation(invite_to(answers, name)[1]) for name in invite}
+        trainer = None
+        if train:
+            from naysayer.collect.learn import Trainer
+
+            trainer = opened.enter_context(Trainer(answers))
+        serve(make_app(answers, site, trainer=trainer), listener, lambda: _tell(answers, new, site, links, as_json))
+
+
+def _tell(answers: Any, new: int, site: Any, links: dict[str, str], as_json: bool) -> None:
+    """Print where the questions are."""
+    if as_json:
+        print_json({"items": answers.n_items(), "new": new, "store": answers.name, "links": links})
+    else:
+        print(f"{answers.n_items():,} items, {new:,} of them new; classes: {', '.join(answers.project.classes)}")
+        for name, link in links.items():
+            print(f"{'open' if site.local else f'for {name}:'} {link}")
+        if not site.local:
+            print("Each link is for one person and shown once; a new one for the same name replaces the old.")
+            if not site.origin.startswith("https:"):
+                print("Others on the network can read what goes over http: put a proxy with https before it.")
+        print(f"The dashboard is at {site.origin}/dashboard; answers are kept in {answers.name}.")
+        print("Control-C stops; the same command continues.")
+    sys.stdout.flush()
+
+
+def _tell_end(answers: Any) -> None:
+    """Print what has come in, and what to do with it."""
+    n = answers.progress().answers
+    print(f"\nstopped; {n:,} answers are in {answers.name}")
+    if n:
+        place = "URL" if "://" in answers.name else shlex.quote(answers.name)  # a URL may hold a password
+        print(f"next: naysayer train {place} --out model/")

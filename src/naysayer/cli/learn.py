@@ -1,0 +1,331 @@
+"""The commands that learn and predict: `train`, `predict` and `evaluate`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from naysayer.cli.console import (
+    Classes,
+    Confidence,
+    Device,
+    Json,
+    Ordinary,
+    check_writable,
+    clipped_percent,
+    named_interval,
+    numbers,
+    percent,
+    print_json,
+    print_table,
+    table_lines,
+    words,
+)
+from naysayer.common.checks import check_count
+
+if TYPE_CHECKING:
+    from naysayer.cli.places import Evaluation, LabelledTable
+    from naysayer.collect.learn import Trained
+    from naysayer.models.encoded import EncodedModel
+
+METHODS = ("auto", "free", "max", "ascent", "forward", "pairwise")  # those that the shell completes
+NETWORKS = ("mlp", "linear", "convolution")
+FOR_STORES = {"table", "out", "network", "epochs", "seed", "device", "as_json"}  # options that a store's training takes
+
+
+def _methods(incomplete: str) -> list[str]:
+    """Complete the last of several methods, separated by commas."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in METHODS if name.startswith(last)]
+
+
+def _networks(incomplete: str) -> list[str]:
+    return [name for name in NETWORKS if name.startswith(incomplete)]
+
+
+# ---- train ------------------------------------------------------------------------------------------------------
+
+
+def train(
+    context: typer.Context,
+    table: Annotated[
+        str,
+        typer.Argument(help="CSV, TSV, Parquet or npz file, one row per example; or a store, such as answers.db."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    label: Annotated[
+        str | None, typer.Option(help="The column that holds the labels; a table needs it, a store has none.")
+    ] = None,
+    classes: Classes = None,
+    ordinary: Ordinary = False,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")] = "",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="auto, or methods separated by commas, such as forward,ascent; see naysayer.objectives.OBJECTIVES.",
+            autocompletion=_methods,
+        ),
+    ] = "auto",
+    network: Annotated[
+        str, typer.Option(help="mlp or linear; for a store of images also convolution.", autocompletion=_networks)
+    ] = "mlp",
+    hidden: Annotated[str, typer.Option(help="Widths of the hidden layers, separated by commas.")] = "128",
+    lr: Annotated[str, typer.Option(help="Learning rates to try, separated by commas.")] = "0.001,0.003,0.01",
+    epochs: Annotated[int, typer.Option(help="Maximum number of epochs.")] = 100,
+    seeds: Annotated[int, typer.Option(help="Runs per setting, each of which holds out other labels.")] = 5,
+    alpha: Annotated[
+        float | None, typer.Option(help="Weight of 'is not' against 'is' labels where both occur; default: equal.")
+    ] = None,
+    transition: Annotated[
+        Path | None, typer.Option(help="Q as a CSV of numbers, rows = true class, in the order of the classes.")
+    ] = None,
+    refit: Annotated[bool, typer.Option("--refit", help="Train once more on all rows.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of splits, starts and shuffles.")] = 0,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Train on a table whose labels say what each row is not (`cat`, or `!cat` mixed with plain `dog`), or on a store.
+
+    Training on a table resumes after an interruption when the same command is run again.
+    """
+    from naysayer.cli.places import is_store
+
+    check_writable(out)
+    check_count(epochs, "--epochs")
+    if is_store(table):
+        _refuse_options_of_tables(context, table)
+        from_store = _train_on_store(table, network, epochs, seed, device)
+        trained: EncodedModel = from_store
+        about, lines, unit = *_tell_of_store(from_store), "ITEMS"
+    else:
+        labelled = _read_labelled(table, label, classes, ordinary)
+        settings: dict[str, Any] = {
+            "method": words(method) or "auto",
+            "network": network,
+            "hidden": tuple(numbers(hidden, "--hidden", int)),
+            "lr": numbers(lr, "--lr"),
+            "max_epochs": epochs,
+            "n_seeds": check_count(seeds, "--seeds"),
+            "validation_fraction": 1 / max(2, seeds),
+            "alpha": alpha,
+            "refit": refit,
+            "transition": None if transition is None else _read_matrix(transition),
+            "device": device,
+            "checkpoint": out / "checkpoint",
+            "random_state": seed,
+        }
+        trained, notes = _train_on_table(labelled, words(drop) or [], settings)
+        about, lines, unit = *_tell_of_table(trained, labelled, notes), "TABLE"
+    trained.save(out)
+    if as_json:
+        print_json({"model": str(out), "classes": trained.model.classes_} | about)
+        return
+    for line in lines:
+        print(line)
+    print(f"saved in {out}; next: naysayer predict {out} {unit}")
+
+
+def _refuse_options_of_tables(context: typer.Context, store: str) -> None:
+    """Refuse options that mean nothing for a store."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in FOR_STORES and source is not None and source.name == "COMMANDLINE":
+            raise ValueError(f"{parameter.opts[0]} is for tables; {store} is a store; leave it out")
+
+
+def _read_labelled(place: str, label: str | None, classes: str | None, ordinary: bool) -> LabelledTable:
+    """Read the table to learn from."""
+    from naysayer.cli.places import LabelledTable
+
+    if Path(place).is_dir():
+        raise ValueError(f"a table must be a file; {place} is a folder; for its images: naysayer ask {place}")
+    if label is None:
+        raise ValueError("Missing option '--label': the column that holds the labels")
+    return LabelledTable.read(place, label, words(classes), ordinary)
+
+
+def _train_on_table(
+    labelled: LabelledTable, drop: list[str], settings: dict[str, Any]
+) -> tuple[EncodedModel, list[str]]:
+    """Train on a table; give the model, and what is to be said of the labels, the columns and the training."""
+    import numpy as np
+
+    from naysayer.features.tables import TableEncoder
+    from naysayer.models.classifier import ComplementaryClassifier
+    from naysayer.models.encoded import EncodedModel
+
+    encoder = TableEncoder().fit(labelled.examples, drop=[labelled.label, *drop])
+    model = ComplementaryClassifier(**settings, classes=np.arange(len(labelled.classes)), verbose=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(encoder.transform(labelled.examples), labelled.y_bar)
+    model.classes_, model.classes = np.array(labelled.classes), None
+    notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return EncodedModel(model, encoder, {"label": labelled.label}), [labelled.said, *encoder.notes, *notes]
+
+
+def _tell_of_table(
+    trained: EncodedModel, labelled: LabelledTable, notes: list[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """What a training on a table came to, for programs and for people."""
+    model = trained.model
+    about = {"rows": labelled.examples.n_rows, "notes": notes, "trials": model.trials_, "method": model.method_}
+    about |= {"lr": model.lr_, "epochs": model.best_epoch_ + 1, "accuracy": named_interval(model.estimated_accuracy_)}
+    rows = [
+        [t["method"], f"{t['lr']:g}", str(t["epoch"] + 1)]
+        + ["failed" if t["estimated_accuracy"] is None else f"{100 * t['estimated_accuracy']:.1f}"]
+        for t in model.trials_
+    ]
+    return about, [
+        *notes,
+        "",
+        *table_lines(["method", "learning rate", "epochs", "estimated accuracy %"], rows),
+        f"\nchosen: {model.method_} at learning rate {model.lr_:g}, {model.best_epoch_ + 1} epochs",
+        f"estimated accuracy: {percent(*model.estimated_accuracy_)} %, from held-out labels",
+    ]
+
+
+def _train_on_store(place: str, network: str, epochs: int, seed: int, device: str) -> Trained:
+    """Train on a store's answers."""
+    from naysayer.collect import learn
+    from naysayer.collect.store import Store
+
+    with Store.open(place) as answers:
+        return learn.train(answers, network=network, max_epochs=epochs, device=device, random_state=seed)
+
+
+def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
+    """What a training on a store came to, for programs and for people."""
+    about = {"answers": trained.n_answers, "items": trained.n_items, "error_rate": trained.error_rate}
+    wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
+    if trained.error_rate == 0:
+        wrong = "no question that was asked twice got two different answers"
+    return about | {"accuracy": named_interval(trained.accuracy)}, [
+        f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}",
+        f"estimated accuracy: {clipped_percent(*trained.accuracy)} %, from answers that the models did not see",
+    ]
+
+
+def _read_matrix(path: Path) -> Any:
+    """Read a transition matrix."""
+    import numpy as np
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an empty file is no more than a warning to numpy
+            return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
+    except (OSError, ValueError, UserWarning) as error:
+        raise ValueError(f"{path} must be a CSV of numbers, one row per class: {error}") from None
+
+
+# ---- predict ----------------------------------------------------------------------------------------------------
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="Table with the same columns; for a model trained on a store, a folder, file or store of items."
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option(help="CSV file to write; default: standard output.")] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Add one column per class with its probability.")
+    ] = False,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Predict the class of each row of a table, or of each item."""
+    from naysayer.cli.places import read_examples
+    from naysayer.common.files import write_text
+    from naysayer.models.encoded import EncodedModel
+
+    trained = EncodedModel.load(model, device)
+    names, examples = read_examples(table, trained.encoder.kind)
+    p = trained.predict_proba(examples)
+    classes = [str(name) for name in trained.model.classes_]
+    heads = ["row" if isinstance(names, range) else "item", "prediction", "probability"]
+    rows: list[list[Any]] = [
+        [name, classes[k], round(float(p[i, k]), 6)] for i, (name, k) in enumerate(zip(names, p.argmax(axis=1)))
+    ]
+    if probabilities:
+        heads += [f"P({name})" for name in classes]
+        rows = [row + [round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
+    text = _as_json(heads, rows) if as_json else _as_csv(heads, rows)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_text(out, text)
+        print(f"{len(rows)} predictions are in {out}", file=sys.stderr)
+
+
+def _as_json(heads: list[str], rows: list[list[Any]]) -> str:
+    return json.dumps([dict(zip(heads, row, strict=True)) for row in rows]) + "\n"
+
+
+def _as_csv(heads: list[str], rows: list[list[Any]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([heads, *rows])
+    return buffer.getvalue()
+
+
+# ---- evaluate ---------------------------------------------------------------------------------------------------
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    table: Annotated[
+        str, typer.Argument(help="CSV, TSV, Parquet or npz file with labels, or store, that was not trained on.")
+    ],
+    label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
+    ordinary: Ordinary = False,
+    confidence: Confidence = 0.95,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Estimate a model's accuracy, overall and per class, from labels that say what rows are not."""
+    from naysayer.cli.places import AnsweredItems, LabelledTable
+    from naysayer.models.encoded import EncodedModel
+
+    trained = EncodedModel.load(model, device)
+    if trained.encoder.kind == "table":
+        names = [str(name) for name in trained.model.classes_]
+        judge: Any = LabelledTable.read(table, label or trained.about["label"], names, ordinary)
+    else:
+        if label is not None or ordinary:
+            option = "--ordinary" if label is None else "--label"
+            raise ValueError(f"{option} is for tables; the answers in {table} say it themselves; leave it out")
+        judge = AnsweredItems.read(table, trained)
+    predicted = trained.predict_proba(judge.examples).argmax(axis=1)
+    found = judge.evaluate(predicted, trained, confidence)
+    if as_json:
+        estimate = {"accuracy": named_interval(found.accuracy), "confidence": confidence, "classes": found.classes}
+        print_json(found.about | estimate)
+    else:
+        _print_evaluation(found, confidence)
+
+
+def _print_evaluation(found: Evaluation, confidence: float) -> None:
+    """Print how good a model is."""
+    print(found.said)
+    print(f"estimated accuracy: {found.show(*found.accuracy)} % ({100 * confidence:g}% interval)\n")
+    heads, rows = ["class", "share %", "predicted share %"], []
+    for row in found.classes:
+        prior = found.show(row["prior"], row["prior_low"], row["prior_high"])
+        rows.append([row["class"], prior, f"{100 * row['predicted_share']:.1f}"])
+    if "recall" not in found.classes[0]:
+        print_table(heads, rows)
+        return
+    for cells, row in zip(rows, found.classes):
+        cells.append("-" if row["precision"] is None else percent(*row["precision"]))
+        cells.append(f"{100 * min(1, max(0, row['recall'])):.0f}")
+    print_table([*heads, "right when predicted %", "found %"], rows)
+    print("\nAll are estimates from these labels; those of a single class rest on fewer of them.")

@@ -1,0 +1,46 @@
+"""Who may do what in `naysayer ask`: whoever has a link answers, the owner sees everything and makes the links."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
+
+from naysayer.collect.records import Annotator
+from naysayer.collect.store import Store
+
+
+async def person(request: Request) -> Annotator:  # async, so that no thread is needed to find out
+    """Whoever asks; somebody must."""
+    if request.state.person is None:
+        raise HTTPException(401, "open the link that you were given; without it this stays closed")
+    return request.state.person  # type: ignore[no-any-return]
+
+
+Person = Annotated[Annotator, Depends(person)]
+
+
+async def owner(who: Person) -> Annotator:
+    """Whoever asks, who must be the owner."""
+    if who.role != "owner":
+        raise HTTPException(403, "only the owner of the project may see this")
+    return who
+
+
+Owner = Annotated[Annotator, Depends(owner)]
+
+
+def owner_of(store: Store) -> Annotator:
+    """The one owner of a store, whom a first call adds."""
+    found = [one for one in store.annotators() if one.role == "owner"]
+    return found[0] if found else store.named_annotator("owner", "owner")
+
+
+def invite_to(store: Store, name: str) -> tuple[Annotator, str]:
+    """A token for somebody: new for a new name; for a known one it replaces the old, and the person stays the same."""
+    name = name.strip()
+    for known in store.annotators():
+        if known.name == name and known.role == "annotator":
+            return known, store.renew_token(known.id)
+    return store.add_annotator(name, "annotator")

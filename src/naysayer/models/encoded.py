@@ -1,0 +1,50 @@
+"""A classifier together with the encoder of its examples: what `naysayer train` saves and `naysayer predict` loads."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysayer.features.encoder import Encoder, encoder_from_dict
+from naysayer.models.classifier import ComplementaryClassifier
+
+Self = TypeVar("Self", bound="EncodedModel")
+
+
+@dataclass(frozen=True)
+class EncodedModel:
+    """A model, how its examples become numbers, and what else is to be remembered of it.
+
+    Parameters
+    ----------
+    model : fitted.
+    encoder : fitted.
+    about : whatever JSON can hold, such as the column that held the labels.
+    """
+
+    model: ComplementaryClassifier
+    encoder: Encoder
+    about: dict[str, Any]
+
+    def predict_proba(self, examples: Any) -> NDArray[np.float32]:
+        """Give the probabilities of the classes of examples that are not encoded yet, (N, K)."""
+        return self.model.predict_proba(self.encoder.transform(examples))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save all of it into a folder."""
+        self.model.save(path, extra=self.about | {"encoder": self.encoder.to_dict()})
+
+    @classmethod
+    def load(cls: type[Self], path: str | os.PathLike[str], device: str = "auto") -> Self:
+        """Load what :meth:`save` saved."""
+        model = ComplementaryClassifier.load(path, device=device)
+        about = dict(model.extra_)
+        # Models from tables and from stores used to keep the encoder under a name of their own.
+        states = [about.pop(name) for name in ("encoder", "items", "table") if name in about]
+        if not states:
+            raise ValueError(f"the model at {path} was not trained by `naysayer train`; use it from Python")
+        return cls(model, encoder_from_dict({"kind": "table"} | states[0]), about)

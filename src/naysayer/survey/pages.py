@@ -1,0 +1,81 @@
+"""What the pages of a survey show: the numbers, and how they are written."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from naysayer.collect.pages import Pages
+from naysayer.survey import results
+from naysayer.survey.questions import MODES, Survey, SurveyQuestion, equal_epsilon, options_left, respondents_needed
+
+COMPARED = (0.5, 1.0, 2.0, 3.0)  # the ε for which the privacy page compares the modes
+REPEATS = (1, 2, 3, 5, 10)
+
+
+def for_script(question: SurveyQuestion) -> dict[str, Any]:
+    """What the page's script needs to draw: the options' names, how the drawn one reads, and t."""
+    names = [option.id for option in question.options]
+    return {"id": question.id, "options": names, "says": question.says, "truth": question.truth}
+
+
+def privacy_numbers(survey: Survey) -> dict[str, Any]:
+    """The numbers of the privacy page: one entry a private question, each computed for its own K."""
+    private = [question for question in survey.questions if question.private]
+    each = []
+    for question in private:
+        n_options = len(question.options)
+        epsilons = sorted({*COMPARED, *([question.epsilon] if question.epsilon else [])})
+        each.append(
+            {
+                "question": question,
+                "epsilons": epsilons,
+                "ordinary": respondents_needed(None, n_options, None, 0.05),
+                "needed": {
+                    mode: [respondents_needed(mode, n_options, epsilon, 0.05) for epsilon in epsilons]
+                    for mode in MODES
+                    if n_options > 2 or mode != "complementary"
+                },
+                "equal": equal_epsilon(n_options) if n_options > 2 else None,
+                "left": [(m, *options_left(n_options, m)) for m in REPEATS] if n_options > 2 else [],
+            }
+        )
+    total = sum(question.epsilon for question in private if question.epsilon is not None)
+    uncounted = any(question.epsilon is None for question in private)
+    return {"private": each, "total": total, "uncounted": uncounted}
+
+
+def chosen_table(survey: Survey, answers: dict[str, Any], rows: str | None, columns: str | None) -> dict[str, Any]:
+    """The cross-table that was asked for, or else that of the first private question with the first other one."""
+    if len(survey.questions) < 2:
+        return {"table": None, "picked": None}
+    names = [question.id for question in survey.questions]
+    private = [question.id for question in survey.questions if question.private]
+    rows = rows if rows in names else (private or names)[0]
+    columns = columns if columns in names and columns != rows else next(name for name in names if name != rows)
+    first, second = survey.question(rows), survey.question(columns)
+    codes = answers[rows], answers[columns]
+    if second.private:
+        table = results.cross_table(first, second, *codes)
+    else:
+        table = results.cross_table_by_group(first, second, *codes)
+        table = table if table.n.any() else None
+    return {"table": table, "picked": (first, second)}
+
+
+def percent(value: float) -> str:
+    """A share as people read it; what lies outside of 0 to 1 is shown as the nearest share that can be."""
+    return f"{100 * min(1.0, max(0.0, float(value))):.0f}%"
+
+
+def share_number(value: float) -> float:
+    """A share in percent for a chart, within 0 to 100."""
+    return round(100 * min(1.0, max(0.0, float(value))), 2)
+
+
+def points(value: float) -> str:
+    """A difference of shares in whole points."""
+    return f"{100 * value:.0f}".replace("-", "−")
+
+
+pages = Pages("naysayer.survey", percent=percent, share=share_number, points=points, exp=math.exp)
