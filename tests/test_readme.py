@@ -371,6 +371,9 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     "cifar": cifar,
     "reproduction": reproduction,
     "soak": soak,
+    "startup": lambda: columns(
+        [row for row in result("startup")["cases"] if row["case"].startswith("naysayer")], "cpu_seconds", "ratio"
+    ),
 }
 MARKED = [(name, marker) for name, page in PAGES.items() for marker in tables(page)]
 
