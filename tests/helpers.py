@@ -117,7 +117,8 @@ def global_state() -> dict[str, Any]:
         import matplotlib
 
         settings = dict.items(matplotlib.rcParams)
-        state["matplotlib's settings"] = {k: v for k, v in settings if k != "backend"}  # chosen with the first figure
+        own = {k: v for k, v in settings if not k.startswith("backend")}  # those are chosen with the first figure
+        state["matplotlib's settings"] = own
     return state
 
 

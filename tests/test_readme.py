@@ -26,6 +26,8 @@ from typer.main import get_command
 
 from helpers import every_command, raises
 from naysayer import cli
+from naysayer.experiments import plots
+from naysayer.experiments.reproduce import reproduce
 from naysayer.measure.planning import labels_needed
 from naysayer.survey.questions import read_survey
 
@@ -369,6 +371,9 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     "cifar": cifar,
     "reproduction": reproduction,
     "soak": soak,
+    "startup": lambda: columns(
+        [row for row in result("startup")["cases"] if row["case"].startswith("naysayer")], "cpu_seconds", "ratio"
+    ),
 }
 MARKED = [(name, marker) for name, page in PAGES.items() for marker in tables(page)]
 
@@ -395,6 +400,22 @@ def test_a_table_with_another_number_is_found():
 def test_mnist_came_out_as_expected():
     for trials in result("mnist")["methods"].values():
         assert abs(np.mean(trials["last_epoch"]) - trials["expected"]) < 2
+
+
+def test_readme_counts_the_cells_that_agree_with_the_paper():
+    cells = list(csv.DictReader((ROOT / "docs" / "reproduction" / "table3-1.csv").open(encoding="utf8")))
+    agree = sum(cell["differs"] == "False" for cell in cells)
+    assert f"{agree} of {len(cells)} cells" in PAGES["README.md"]
+
+
+def test_reproduction_page_is_what_its_results_say(tmp_path, monkeypatch):
+    folder = shutil.copytree(ROOT / "docs" / "reproduction", tmp_path / "reproduction")
+    for draw in ("accuracy_curves", "risk_curves", "reliability", "sweep", "selection_losses"):  # pictures take long
+        monkeypatch.setattr(plots, draw, lambda _, path: Path(f"{path}.png"))
+    reproduce(["all"], folder, train=False, markdown=tmp_path / "page.md", show=False)
+    written = (tmp_path / "page.md").read_text(encoding="utf8")
+    command = "naysayer reproduce all --draw --out docs/reproduction --markdown docs/reproduction.md"
+    assert PAGES["docs/reproduction.md"] == written, f"run: {command}"
 
 
 # ---- the command's page ---------------------------------------------------------------------------------------

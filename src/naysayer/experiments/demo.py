@@ -32,14 +32,14 @@ COLOURS = {  # Okabe and Ito's, told apart by colour-blind readers too
     "max": "#E69F00",
     "ascent": "#D55E00",
 }
-ANSWERS = (1, 2, 3, 5, 9)  # "no" answers an image; 9 leave one class, which is an ordinary label
+ANSWERS = (1, 2, 3, 5, 9)  # "no" answers per image; 9 leave one class, which is an ordinary label
 TEST_ANSWERS = 3  # of the test images, to estimate accuracy from
 RATES = (3e-3, 1e-2)
 SEEDS = 4
 
 
 class Trial(NamedTuple):
-    """One method, trained with so many answers an image."""
+    """One method, trained with so many answers per image."""
 
     method: str
     n_answers: int
@@ -64,7 +64,7 @@ def run(*, epochs: int = 50, seed: int = 0, device: str = "auto", show: bool = T
         for n_answers in ANSWERS:
             y_bar = complement(digits.y_train, n_classes, n_labels=n_answers, random_state=rng)
             for method, title in METHODS.items():
-                bar(0, f"{title}, {n_answers} answers an image")
+                bar(0, f"{title}, {n_answers} answers per image")
                 runs = Population(
                     lambda: networks.mlp(digits.X_train.shape[1], n_classes, (128,)),
                     OBJECTIVES[method](n_classes),
@@ -136,7 +136,7 @@ def _draw_curves(axes: Any, trials: list[Trial]) -> None:
         ends.append((mean[-1], METHODS[trial.method], COLOURS[trial.method]))
     _label_ends(axes, ends, len(trials[0].curve) * 1.02)
     axes.set(xlabel="epoch", ylabel="test accuracy", ylim=(0, 1), xlim=(1, max(2, len(trials[0].curve))))
-    axes.set_title("One “no” an image: accuracy while learning", loc="left")
+    axes.set_title("One “no” per image: accuracy while learning", loc="left")
     axes.axhline(0.1, color="0.6", lw=0.8, ls=":")
     axes.text(2, 0.105, "guessing", color="0.45", fontsize=8, va="bottom")
 
@@ -155,15 +155,15 @@ def _draw_estimates(axes: Any, trials: list[Trial]) -> None:
 
 
 def _draw_answers(axes: Any, trials: list[Trial]) -> None:
-    """Accuracy against the number of answers an image; the colours are named in the first panel."""
+    """Accuracy against the number of answers per image; the colours are named in the first panel."""
     for method in METHODS:
         mine = [t for t in trials if t.method == method]
         x, y = [t.n_answers for t in mine], [t.true_accuracy for t in mine]
         axes.plot(x, y, "o-", color=COLOURS[method], lw=1.8, ms=5)
     labels = [*map(str, ANSWERS[:-1]), "9\n(ordinary)"]
     axes.set_xticks(ANSWERS, labels)
-    axes.set(xlabel="“no” answers an image", ylabel="test accuracy", ylim=(0, 1))
-    axes.set_title("More “no” answers an image", loc="left")
+    axes.set(xlabel="“no” answers per image", ylabel="test accuracy", ylim=(0, 1))
+    axes.set_title("More “no” answers per image", loc="left")
 
 
 def _label_ends(axes: Any, ends: list[tuple[float, str, str]], x: float) -> None:

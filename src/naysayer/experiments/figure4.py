@@ -37,7 +37,7 @@ def section(results: list[Result], folder: Path) -> Section:
         panels.append(plots.ReliabilityPanel(TITLES[dataset], models))
     text = (
         "Forward after the last epoch, on the test set. Filled circles use the true labels, as the paper does. Open "
-        "circles and their 95% intervals use one complementary label an image and nothing else: the diagram can be "
+        "circles and their 95% intervals use one complementary label per image and nothing else: the diagram can be "
         "drawn by somebody who has no true label at all. Bins with too few images for that show their interval only."
     )
     path = plots.reliability(panels, folder / "figure4")

@@ -95,7 +95,7 @@ LABELS = Sweep(
     "labels",
     "How many labels does it take?",
     "complementary labels",
-    "One complementary label an image.",
+    "One complementary label per image.",
     "n_train",
     (1000, 3000, 10_000, 30_000, 60_000),
     ALL,
@@ -105,7 +105,7 @@ CLASSES = Sweep(
     "classes",
     "The more classes, the less a no says",
     "classes",
-    "The first so many digits, all their images, one complementary label each.",
+    "Only the first few digits, with all their images, one complementary label each.",
     "n_classes",
     (3, 4, 6, 8, 10),
     ALL,
@@ -114,7 +114,7 @@ NOISE = Sweep(
     "noise",
     "Labels that are sometimes wrong",
     "share of labels that name the true class",
-    "Solid: the method knows the share, through the matrix Q. Dashed: it believes that no label is wrong. At 0.1, with "
+    "Solid: the method knows the share, through the matrix Q. Dashed: it assumes that no label is wrong. At 0.1, with "
     "ten classes, labels would say nothing.",
     "noise",
     (0.0, 0.01, 0.02, 0.04, 0.06),
@@ -125,8 +125,8 @@ BIAS = Sweep(
     "bias",
     "Labels that are not uniform",
     "share of labels drawn at the next class",
-    "So many labels name the class after the true one, the rest are uniform. Solid: the method knows Q. Dashed: it "
-    "believes the labels uniform.",
+    "That share of the labels names the class after the true one; the rest are uniform. Solid: the method knows Q. "
+    "Dashed: it assumes uniform labels.",
     "bias",
     (0.0, 0.2, 0.4, 0.6, 0.8),
     THREE,

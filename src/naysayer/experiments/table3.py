@@ -88,7 +88,7 @@ def section(results: list[Result], folder: Path) -> Section:
         f"What was chosen, mini-batches of {BATCHES[0]}",
         ["learning rates", "epochs", "accuracy there", "accuracy of the last epoch"],
         _choices([r for r in results if r.job.batch_size == BATCHES[0]]),
-        "One learning rate and one epoch a trial.",
+        "One learning rate and one epoch per trial.",
     )
     text = (
         "Nine tenths of the training rows train, one tenth chooses the learning rate and the epoch; both have "
