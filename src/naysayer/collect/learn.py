@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from naysayer.collect.store import Store
+from naysayer.engine.networks import NETWORKS
 from naysayer.features.encoder import Encoder, fit_encoder
 from naysayer.features.photos import PhotoEncoder
 from naysayer.measure import metrics
@@ -34,7 +35,6 @@ from naysayer.objectives import Forward
 FOLDS = 5
 FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
 LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
-NETWORKS = ("mlp", "linear", "convolution")
 ID_LENGTH = 12  # hexadecimal digits by which a model remembers an item: two alike among a million are no harm
 
 
