@@ -1132,3 +1132,19 @@ def test_warnings_and_output_stay_away_from_a_good_fit():
         warnings.simplefilter("error")
         quick("auto", max_epochs=2, verbose=1).fit(X, y_bar).predict(X)
     assert out.getvalue() == ""
+
+
+def test_a_saved_model_knows_what_it_minimised(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    y_bar = complement(y, 3, random_state=0)
+    q = transition.noisy(3, 0.1)
+    options = {"lr": 0.01, "max_epochs": 2, "n_seeds": 2, "random_state": 0}
+    model = ComplementaryClassifier("ascent", beta=0.2, gamma=0.5, transition=q, **options).fit(X, y_bar)
+    model.save(tmp_path)
+    loaded = ComplementaryClassifier.load(tmp_path)
+    assert loaded.objective_ == model.objective_
+    again = OBJECTIVES[loaded.method_](**loaded.objective_)
+    assert (again.beta, again.gamma, again.transition.tolist()) == (0.2, 0.5, q.tolist())
+    own = ComplementaryClassifier("free", loss=lambda logits: logits**2, **options).fit(X, y_bar)
+    own.save(tmp_path)
+    assert ComplementaryClassifier.load(tmp_path).objective_["loss"] == "<lambda>"

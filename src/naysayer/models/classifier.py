@@ -112,6 +112,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     ----------
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
     method_, lr_, best_epoch_ : what was chosen.
+    objective_ : the settings of the chosen method's objective, all of its constructor's arguments.
     estimated_accuracy_ : (estimate, low, high) from the labels held out, at the chosen setting. It was chosen as the
         best of several, so it is a little optimistic; :meth:`score` on labels kept apart is not.
     trials_ : one dict per setting: method, lr, epoch, estimated accuracy; None where no run of it came to one.
@@ -194,6 +195,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         plan = self._plan(len(labels))
         chosen, interrupted = self._try_all(plan, inputs, labels)
         self.method_, self.lr_, self.best_epoch_ = chosen.method, chosen.lr, chosen.epoch
+        self.objective_ = plan.objectives[chosen.method].settings()
         self.estimated_accuracy_ = self._estimate(chosen, plan.held_out, inputs, labels)
         if self.refit and not interrupted:
             chosen, interrupted = self._refit(chosen, plan, inputs, labels)
@@ -524,6 +526,9 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             "method": self.method_,
             "lr": self.lr_,
             "best_epoch": self.best_epoch_,
+            "objective": {
+                k: getattr(v, "__name__", "custom") if callable(v) else v for k, v in self.objective_.items()
+            },
             "estimated_accuracy": [float(v) for v in self.estimated_accuracy_],
             "trials": self.trials_,
         }
@@ -558,6 +563,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         if "feature_names" in fitted:
             self.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
         self.method_, self.lr_, self.best_epoch_ = fitted["method"], fitted["lr"], fitted["best_epoch"]
+        self.objective_ = fitted.get("objective", {})  # earlier releases did not keep it
         self.estimated_accuracy_ = Interval(*fitted["estimated_accuracy"])
         self.trials_, self.history_, self.failed_ = fitted["trials"], {}, []
         self.center_, self.scale_ = tensors["center"], tensors["scale"]

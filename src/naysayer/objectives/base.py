@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from naysayer import risk
-from naysayer.labels.checks import check_labels, check_n_classes
+from naysayer.labels.checks import check_labels, check_n_classes, check_transition
 from naysayer.labels.weights import count_labels, inverse_tensor, is_sets, label_weights
 from naysayer.losses import Loss, cross_entropy, get_loss, name_of
 
@@ -56,7 +56,7 @@ class Objective(nn.Module):
         if alpha is not None and not 0 <= alpha <= 1:
             raise ValueError(f"`alpha` must be from 0 to 1; got {alpha}")
         self.alpha = alpha
-        self.transition = None if transition is None else np.array(transition, dtype=np.float64)
+        self.transition = None if transition is None else check_transition(transition, self.n_classes)
         self.register_buffer("inverse", inverse_tensor(transition, self.n_classes))
         self.register_buffer("prior", None if prior is None else _check_prior(prior, self.n_classes))
         self.register_buffer("seen", torch.zeros(self.n_classes + 1, dtype=torch.float64), persistent=False)
