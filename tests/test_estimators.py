@@ -28,7 +28,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
 
 from helpers import as_sets, is_rows, raises
-from naysayer import ComplementaryClassifier, complement, losses, metrics
+from naysayer import ComplementaryClassifier, complement, losses, metrics, transition
 from naysayer.data import datasets
 from naysayer.engine import population as training
 from naysayer.engine import stack
