@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from naysayer.engine.augment import codes, crop_and_flip, hash_bits
-from naysayer.engine.stack import shuffle
+from naysayer.engine.source import shuffle
 
 PADDING = 4
 CASES = 2 * (2 * PADDING + 1) ** 2

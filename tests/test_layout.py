@@ -56,10 +56,11 @@ def top_level(tree):
 
 
 def own(tree):
-    """The modules of the package that a syntax tree imports."""
+    """The modules of the package that a syntax tree imports; of a room itself only where a name is taken from it."""
     names = {name.removeprefix("naysayer.") for name in imports(tree) if name.startswith("naysayer.")}
     known = {".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in SOURCE.rglob("*.py")}
-    return (names | {f"{name}.__init__" for name in names}) & known
+    found = names & known
+    return found | {f"{name}.__init__" for name in names if not any(n.startswith(f"{name}.") for n in found)} & known
 
 
 def packages(tree, top_only=False):

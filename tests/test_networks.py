@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from naysayer import networks
 from naysayer.engine.networks import MLP, StackedLinear
+from naysayer.engine.passes import mlp_pass
 
 
 def plain(module):
@@ -107,14 +108,22 @@ def test_the_papers_sizes():
     assert [tuple(layer.weight.shape) for layer in MLP(784, 10, (500, 20)).layers] == [(500, 784), (20, 500), (10, 20)]
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("parts", [2, 3])
 def test_parts_of_the_hidden_layer_make_the_whole(float64, parts):
     module = networks.mlp(4, 3, (6,))
     x, d = torch.randn(11, 4), torch.randn(11, 3)
-    logits, gradients = module.in_parts(x.expand(parts, 11, 4))
-    torch.testing.assert_close(logits, module(x))
-    for mine, traced in zip(gradients(d), torch.autograd.grad(module(x), list(module.parameters()), d), strict=True):
-        torch.testing.assert_close(mine, traced)
+    parameters = {name: p.detach().unsqueeze(0) for name, p in module.named_parameters()}
+    parameters["layers.1.weight"] = parameters["layers.1.weight"].mT.contiguous().mT  # a part is one piece of memory
+    logits, gradients = mlp_pass(parameters, parts)(x.expand(parts, 11, 4))
+    torch.testing.assert_close(logits[0], module(x))
+    traced = torch.autograd.grad(module(x), list(module.parameters()), d)
+    for mine, expected in zip(gradients(d.unsqueeze(0)), traced, strict=True):
+        torch.testing.assert_close(mine[0], expected)
+
+
+def test_other_networks_are_traced():
+    for module in (networks.linear(4, 3), networks.mlp(4, 3, (6, 6))):
+        assert mlp_pass({name: p.unsqueeze(0) for name, p in module.named_parameters()}, parts=2) is None
 
 
 # ---- networks for images --------------------------------------------------------------------------------------------

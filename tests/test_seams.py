@@ -280,6 +280,7 @@ def test_a_source_must_deal_and_be_known_again(tmp_path):
 # ---- several processes -------------------------------------------------------------------------------------------
 
 SPREAD = list(itertools.product(METHODS, ("single", "mixed"), (False, True)))
+NAIVE = ("naive ascent", "single", False)
 
 
 class Part(Source):
@@ -302,14 +303,15 @@ class Part(Source):
             yield x[:, self.rank :: self.world], labels[:, self.rank :: self.world]
 
 
-def spread_out(rank, world, folder, reduced):
+def spread_out(rank, world, folder):
     """What each process does: train every method on its part."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
     torch.set_num_threads(1)
     found = {}
-    for name, labels, known in SPREAD:
-        reduce = SumOver() if reduced else alone_but_averaging()
-        runs = spread_population(name, known, reduce).fit(Part(*spread_data(labels), rank, world), max_epochs=6)
+    for name, labels, known in [*SPREAD, NAIVE]:
+        reduce = SumOver() if (name, labels, known) in SPREAD else alone_but_averaging()
+        method = name.removeprefix("naive ")
+        runs = spread_population(method, known, reduce).fit(Part(*spread_data(labels), rank, world), max_epochs=6)
         found[f"{name} {labels} {known}"] = {"logits": runs.logits(blobs()[0]), "history": runs.history}
     torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
@@ -336,20 +338,17 @@ def spread_population(name, known, reduce=None):
 
 @pytest.fixture(scope="module")
 def spread_runs(tmp_path_factory):
-    """What two processes made of every method, with our sums and with plain averages of gradients."""
-    out = {}
-    for reduced in (True, False):
-        folder = tmp_path_factory.mktemp("processes")
-        torch.multiprocessing.spawn(spread_out, (2, str(folder), reduced), nprocs=2)
-        out[reduced] = [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
-    return out
+    """What two processes made of every method, and of gradient ascent with plain averages of gradients."""
+    folder = tmp_path_factory.mktemp("processes")
+    torch.multiprocessing.spawn(spread_out, (2, str(folder)), nprocs=2)
+    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
 
 
 @pytest.mark.parametrize(("name", "labels", "known"), SPREAD)
 def test_two_processes_are_one(spread_runs, name, labels, known):
     X, y_bar = spread_data(labels)
     one = spread_population(name, known).fit(X, y_bar, max_epochs=6, validation_rows=np.arange(60))
-    for mine in spread_runs[True]:
+    for mine in spread_runs:
         found = mine[f"{name} {labels} {known}"]
         torch.testing.assert_close(found["logits"], one.logits(X), rtol=1e-4, atol=1e-5)
         assert found["history"].keys() == one.history.keys()
@@ -360,7 +359,7 @@ def test_two_processes_are_one(spread_runs, name, labels, known):
 def test_averaged_gradients_alone_are_not(spread_runs):
     """So that the comparison can fail: under plain data parallelism gradient ascent is another method."""
     one = spread_population("ascent", False).fit(*spread_data("single"), max_epochs=6)
-    found = spread_runs[False][0]["ascent single False"]
+    found = spread_runs[0]["naive ascent single False"]
     assert (found["logits"] - one.logits(blobs()[0])).abs().max() > 0.01
 
 

@@ -58,5 +58,5 @@ def make(name: str, n_classes: int, **options: Any) -> Objective:
     if name not in OBJECTIVES:
         raise ValueError(f"`method` must be one of {', '.join(OBJECTIVES)}; got {near(str(name), OBJECTIVES)}")
     kind = OBJECTIVES[name]
-    taken = parameters_of(kind)
+    taken = parameters_of(getattr(kind, "func", kind))  # of a partial, those of what it calls
     return kind(n_classes, **{key: value for key, value in options.items() if key in taken})

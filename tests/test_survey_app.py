@@ -205,7 +205,7 @@ def test_the_privacy_page_says_what_holds_with_its_numbers(client, store):
     assert "the ε of this survey sum to 3, not counting the complementary labels" in text
     assert "With probability 6.3% it is the very option you chose" in text  # 1 / (1 + 2 e²)
     assert "the one you chose with probability 73.1%" in text  # e / (e + 1)
-    assert "randomised response with ε = 1.06 needs about as many people and rules nothing out" in text
+    assert "randomised response with ε = 1.06 needs about the same number of people and rules nothing out" in text
     for mode, epsilon in (("complementary", None), ("calibrated", 2.0), ("randomised_response", 0.5)):
         assert f"{respondents_needed(mode, 4, epsilon, 0.05):,}" in text
     entries = privacy_numbers(SURVEY)["private"]
