@@ -1152,3 +1152,26 @@ def test_a_saved_model_knows_what_it_minimised(tmp_path):
     own = ComplementaryClassifier("free", loss=lambda logits: logits**2, **options).fit(X, y_bar)
     own.save(tmp_path)
     assert ComplementaryClassifier.load(tmp_path).objective_["loss"] == "<lambda>"
+
+
+def test_an_objective_with_a_matrix_of_its_own_is_judged_by_that_matrix():
+    X, y = load_iris(return_X_y=True)
+    q = transition.noisy(3, 0.1)
+    y_bar = complement(y, 3, transition=q, random_state=0)
+    options = {"lr": 0.01, "max_epochs": 2, "n_seeds": 2, "random_state": 0}
+    with raises("`transition` must be the matrix of the objective 'mine', or None where it has none"):
+        ComplementaryClassifier({"mine": Forward(3, transition=q)}, **options).fit(X, y_bar)
+    with raises("`transition` must be the matrix of the objective 'mine'"):
+        ComplementaryClassifier({"mine": Forward(3)}, transition=q, **options).fit(X, y_bar)
+    mine = ComplementaryClassifier({"mine": Forward(3, transition=q)}, transition=q, **options).fit(X, y_bar)
+    named = ComplementaryClassifier("forward", transition=q, **options).fit(X, y_bar)
+    assert mine.estimated_accuracy_ == named.estimated_accuracy_
+
+
+def test_an_objective_that_does_not_keep_its_settings_is_refused_before_training():
+    class Forgetful(Forward):
+        def __init__(self, n_classes, power=2):
+            super().__init__(n_classes)
+
+    with raises("Forgetful must keep each argument of its constructor as an attribute of that name"):
+        ComplementaryClassifier({"mine": Forgetful(3)}).fit(*blobs()[::2])

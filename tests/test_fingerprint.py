@@ -28,6 +28,19 @@ class Thing:
         return x * self.value
 
 
+class Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Inner(nn.Module):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+
 def layer(value, dropout=0.1):
     module = nn.Sequential(nn.Linear(2, 2), nn.Dropout(dropout))
     nn.init.constant_(module[0].weight, value)
@@ -65,6 +78,12 @@ MAKERS = [
     lambda: layer(0.1),
     lambda: layer(0.2),
     lambda: layer(0.1, dropout=0.2),
+    lambda: Slotted(1),
+    lambda: Slotted(2),
+    lambda: nn.Sequential(Inner(1)),
+    lambda: nn.Sequential(Inner(2)),
+    lambda: torch.tensor(0.5),
+    lambda: torch.tensor([0.5, 1.0], dtype=torch.bfloat16),
     lambda: Thing,
     lambda: len,
     lambda: np.random.default_rng,

@@ -206,6 +206,64 @@ def test_a_backbone_that_is_fine_tuned_moves_from_where_it_was():
             assert (value - before[name]).abs().max() < 0.01, name
 
 
+@pytest.mark.parametrize("how", ["frozen", "compiled"])
+def test_one_run_whose_pass_is_not_written_down_is_not_cut(how, monkeypatch):
+    monkeypatch.setattr(training, "_SMALL_STEP", 0)
+    network = networks.mlp(4, 3, (16,))
+    network.layers[1].requires_grad_(how != "frozen")
+    if how == "compiled":
+        monkeypatch.setattr(torch, "compile", lambda module, **_: module)
+    X, _, y_bar = blobs()
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        runs = Population(network, objectives.Forward(3), lr=0.01, compiled=how == "compiled").fit(
+            X, y_bar, max_epochs=2
+        )
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(runs.state(0)["layers.1.weight"], network.layers[1].weight) == (how == "frozen")
+    assert not torch.equal(runs.state(0)["layers.0.weight"], network.layers[0].weight)
+
+
+def test_frozen_numbers_count_when_runs_are_sized():
+    frozen, free = networks.mlp(4, 3, (16,)), networks.mlp(4, 3, (16,))
+    frozen.layers[0].requires_grad_(False)
+    assert make(frozen)._run_size() == make(free)._run_size() == 4 * 16 + 16 + 16 * 3 + 3
+
+
+def test_a_backbone_in_bfloat16_trains_and_is_known_again(tmp_path):
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.backbone = nn.Linear(4, 8).to(torch.bfloat16).requires_grad_(False)
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.head(self.backbone(x.to(torch.bfloat16)).float())
+
+    X, _, y_bar = blobs()
+    network = Half()
+    make(network).fit(X, y_bar, max_epochs=1, checkpoint=tmp_path / "runs")
+    make(network).fit(X, y_bar, max_epochs=2, checkpoint=tmp_path / "runs")
+
+
+def test_a_buffer_that_parts_share_is_one():
+    class Twin(nn.Module):
+        def __init__(self, shift):
+            super().__init__()
+            self.register_buffer("shift", shift)
+
+        def forward(self, x):
+            return x + self.shift
+
+    shift = torch.ones(4)
+    X, _, y_bar = blobs()
+    network = nn.Sequential(Twin(shift), Twin(shift), nn.Linear(4, 3))
+    runs = make(network, seeds=[0], lr=0.01, weight_decay=0.0).fit(X, y_bar, max_epochs=1)
+    torch.testing.assert_close(runs.network(0)(torch.tensor(X)), runs.logits(X, run=0))
+
+
 def test_a_network_without_anything_to_learn_is_refused():
     with raises("`network` must have a parameter to learn; all of its are frozen, or it has none"):
         make(nn.Linear(4, 3).requires_grad_(False))
@@ -901,6 +959,17 @@ class Noisy(Recipe):
         self.amount = amount
 
 
+class Scaling(nn.Module):
+    """A part whose text does not show its setting."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
 def scaled(x, codes, by=0.5):
     return x * by
 
@@ -947,6 +1016,9 @@ SUBTLE = {
     "an augmentation's closure": tuple({"augment": lambda x, codes, by=by: x * by} for by in (0.5, 0.25)),
     "a recipe's attribute": ({"recipe": Noisy(0.1)}, {"recipe": Noisy(0.2)}),
     "trained weights": ({"network": filled(0.1)}, {"network": filled(0.2)}),
+    "a part's attribute": tuple(
+        {"network": lambda f=f: nn.Sequential(Scaling(f), nn.Linear(4, 3))} for f in (1.0, 2.0)
+    ),
 }
 
 
@@ -1025,8 +1097,8 @@ def test_a_bar_moves_once_an_epoch(tmp_path):
         ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd; got 'lion'"),
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1; got 0"),
         ({"batch_size": 2.5}, "`batch_size` must be a whole number of at least 1; got 2.5"),
-        ({"lr": [0.1, 0.2]}, "`lr` must be one number or one a run; got 2 for 3 runs"),
-        ({"weight_decay": [0.1] * 4}, "`weight_decay` must be one number or one a run; got 4 for 3 runs"),
+        ({"lr": [0.1, 0.2]}, "`lr` must be one number or one per run; got 2 for 3 runs"),
+        ({"weight_decay": [0.1] * 4}, "`weight_decay` must be one number or one per run; got 4 for 3 runs"),
         ({"lr": -0.1}, "`lr` must be finite and not negative; got ["),
         ({"lr": math.nan}, "`lr` must be finite and not negative; got ["),
         ({"weight_decay": math.inf}, "`weight_decay` must be finite and not negative; got ["),
@@ -1196,7 +1268,7 @@ def test_alpha_and_prior_are_each_runs_own():
     "given", [[objectives.Unbiased(3)], [objectives.Unbiased(3)] * 3, [objectives.Unbiased(3), objectives.Unbiased(4)]]
 )
 def test_objectives_that_do_not_fit_the_runs_are_refused(given):
-    with raises("`objective` must be one objective, or one a run with as many classes each"):
+    with raises("`objective` must be one objective, or one per run with the same number of classes each"):
         Population(mlp, given, seeds=[0, 1])
 
 

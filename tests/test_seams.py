@@ -12,10 +12,10 @@ from torch import nn
 
 from helpers import as_sets, assert_same_runs, is_rows, raises, random_transition
 from naysayer import ComplementaryClassifier, Population, complement, networks, objectives
-from naysayer.engine import fused, kernels, recipe
-from naysayer.engine.recipe import Recipe, differentiate
-from naysayer.engine.reduce import SumOver
-from naysayer.engine.source import Batch, Source, resident
+from naysayer.common.reduce import SumOver
+from naysayer.engine import fused, population, recipe
+from naysayer.engine.recipe import Recipe, Told, differentiate
+from naysayer.engine.source import Batch, Resident, Source, resident
 
 K = 4
 METHODS = list(objectives.OBJECTIVES)
@@ -104,21 +104,20 @@ def test_what_is_written_down_is_what_is_traced(monkeypatch, name, q, encode):
     objective, plain = objectives.make(name, K, transition=q), Recipe()
     y = torch.as_tensor(encode(np.random.default_rng(0).integers(0, K, (3, 20))))
     scales = objective.scales(objective.count(y), torch.full((K,), 1 / K), 0.7)
+    told = Told(y, scales, torch.full((3,), 1 / 20), None, torch.tensor(0))
     signs = set()
     for seed in range(4):  # among them some that ascend and some that do not
         logits = (0.01 + 2 * (seed % 2)) * torch.randn(1, 3, 20, K, generator=torch.Generator().manual_seed(seed))
-        mine = differentiate(plain, objective, logits, y, scales)
+        mine = differentiate(plain, objective, logits, told)
+        written = fused.fused(objective, logits[0], y, scales)
+        assert (written is not None) == (name in ("free", "max", "ascent"))  # on a CPU
         with monkeypatch.context() as patch:
             patch.setattr(recipe, "fused", lambda *_: None)
-            traced = differentiate(plain, objective, logits, y, scales)
+            traced = differentiate(plain, objective, logits, told)
         for a, b in zip(mine, traced, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
         signs |= set((objective.risks(logits[0], y, scales) < 0).any(dim=-1).tolist())
     assert signs == {True, False} or name in ("forward", "pairwise")
-
-
-def test_names_of_corrections_are_those_of_the_types():
-    assert set(kernels.CORRECTIONS) == {"Unbiased", "NonNegative", "GradientAscent"}
 
 
 # ---- a recipe ---------------------------------------------------------------------------------------------------
@@ -131,7 +130,7 @@ class Agreement(Recipe):
         super().__init__()
         self.weight, self.keep = weight, keep
 
-    def begin(self, runs):
+    def begin(self, source, runs):
         return {f"teacher.{k}": p.detach().clone() for k, p in runs.parameters.items()}
 
     def views(self, source, batch, runs):
@@ -139,13 +138,14 @@ class Agreement(Recipe):
         sign = torch.where(batch.rows % 2 == 0, 0.1, -0.1).unsqueeze(-1) * (1 + runs.epoch % 2)
         return x + sign, x - sign
 
-    def targets(self, views, batch, runs, kept):
+    def targets(self, logits, views, batch, runs, kept):
         teacher = {k.removeprefix("teacher."): p for k, p in kept.items()}
         return runs.logits(teacher, runs.buffers, (views[0] + views[1]) / 2).softmax(dim=-1)
 
-    def risks(self, objective, logits, labels, scales, targets):
-        own = sum(objective.risks(view, labels, scales) for view in logits) / len(logits)
-        agree = -(targets * logits.log_softmax(dim=-1)).sum(dim=-1).mean(dim=(0, 2))
+    def risks(self, objective, logits, told):
+        own = sum(objective.risks(view, told.labels, told.scales) for view in logits) / len(logits)
+        each = -(told.targets * logits.log_softmax(dim=-1)).sum(dim=-1)  # (V, C, B)
+        agree = told.share * each.sum(dim=-1).mean(dim=0)  # a sum over examples, wherever they are
         return torch.cat([own, self.weight * agree.unsqueeze(-1)], dim=-1)
 
     def correct(self, objective, risks):
@@ -153,9 +153,8 @@ class Agreement(Recipe):
         return torch.cat([coefficients, torch.ones_like(risks[..., -1:])], dim=-1), scale
 
     def after(self, runs, kept):
-        with torch.no_grad():
-            for name, teacher in kept.items():
-                teacher.lerp_(runs.parameters[name.removeprefix("teacher.")], 1 - self.keep)
+        for name, teacher in kept.items():
+            teacher.lerp_(runs.parameters[name.removeprefix("teacher.")], 1 - self.keep)
 
     def judged(self, runs, kept):
         return {k.removeprefix("teacher."): p for k, p in kept.items()}, runs.buffers
@@ -191,6 +190,28 @@ def test_a_recipe_is_what_a_plain_loop_makes_of_it(network):
     for m in range(2):
         by_hand = agreement_by_hand(alone[m], x, y, objectives.Forward(K), epochs=6, lr=0.2)
         torch.testing.assert_close(runs.logits(X, run=m), by_hand, rtol=1e-3, atol=1e-4)
+
+
+def test_what_a_teacher_predicts_leaves_the_students_batch_norm_alone():
+    """Its logits are as it predicts, and what is kept has no history that would grow with every step."""
+
+    class Watching(Agreement):
+        def targets(self, logits, views, batch, runs, kept):
+            before = {k: b.clone() for k, b in runs.buffers.items()}
+            found = super().targets(logits, views, batch, runs, kept)
+            assert all(torch.equal(b, before[k]) for k, b in runs.buffers.items())
+            assert torch.equal(found, super().targets(logits, views, batch, runs, kept))  # no dropout
+            return found
+
+        def after(self, runs, kept):
+            super().after(runs, kept)
+            assert not any(t.requires_grad for t in kept.values())
+
+    X, _, y_bar = blobs()
+    norm = lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, K))  # noqa: E731
+    tanh = lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, K))  # noqa: E731
+    for network in (norm, tanh):
+        Population(network, objectives.Forward(K), seeds=[0, 1], recipe=Watching()).fit(X, y_bar, max_epochs=2)
 
 
 def test_a_recipe_resumes_with_its_state(tmp_path):
@@ -271,16 +292,60 @@ def test_a_source_must_deal_and_be_known_again(tmp_path):
         population.fit(Nameless(X, y_bar, 50), max_epochs=1, checkpoint=tmp_path / "c")
     with raises("`y_bar`, `rows`, `validation_rows` and `test` must be None where `X` is a source of them"):
         population.fit(Stream(X, y_bar, 50), y_bar, max_epochs=1)
+
+    class Empty(Stream):
+        def batches(self, epoch, runs):
+            return iter(())
+
+    with raises("Empty must deal at least one batch per epoch; it dealt none"):
+        population.fit(Empty(X, y_bar, 50), max_epochs=1)
     other = Stream(X, y_bar, 50)
     other.n_classes = 7
     with raises("`X` must deal labels of 4 classes; got 7"):
         population.fit(other, max_epochs=1)
 
 
+def test_a_stream_is_read_once_per_epoch_and_may_give_bytes():
+    X, y, y_bar = blobs()
+    bytes_ = np.clip(20 * X + 100, 0, 255).astype("uint8")
+
+    class Bytes(Stream):
+        def batches(self, epoch, runs):
+            for batch in super().batches(epoch, runs):
+                raw = torch.stack([self._inner.raw_inputs(Batch(rows, rows)) for rows in batch.rows])
+                yield batch._replace(inputs=raw)
+
+        def held_out(self, runs, size):
+            yield torch.tensor(bytes_[:50]).expand(2, -1, -1), torch.tensor(y_bar[:50]).expand(2, -1)
+
+        def test(self, size):
+            yield torch.tensor(bytes_[None]), torch.tensor(y)
+
+    source = Bytes(bytes_, y_bar, 50)
+    options = {"seeds": [0, 1], "lr": 0.01, "batch_size": 50}
+    streamed = Population(mlp, objectives.Forward(K), **options).fit(source, max_epochs=3, class_risks=True)
+    assert source.asked == 4 * (1 + 1 + 3 + 3) - 3  # a look at the first batch, a count, 3 epochs, their class risks
+    how = {"validation_rows": np.arange(50), "test": (bytes_, y), "class_risks": True}
+    assert_same_runs(
+        streamed, Population(mlp, objectives.Forward(K), **options).fit(bytes_, y_bar, max_epochs=3, **how), 1e-6
+    )
+
+
+def test_a_resident_source_serves_another_number_of_runs():
+    X, _, y_bar = blobs()
+    source = resident(X, y_bar, K, 3, np.arange(100), np.arange(100, 150), None)
+    for seeds in ([0, 1, 2], [0, 1]):
+        Population(mlp, objectives.Forward(K), seeds=seeds).fit(source, max_epochs=1)
+    numbers = Resident(X, np.eye(K, dtype=int)[y_bar], K)
+    with raises("`y_bar` with one row per run must have 1 rows; got shape (192, 4)"):
+        Population(mlp, objectives.Forward(K)).fit(numbers, max_epochs=1)
+
+
 # ---- several processes -------------------------------------------------------------------------------------------
 
 SPREAD = list(itertools.product(METHODS, ("single", "mixed"), (False, True)))
 NAIVE = ("naive ascent", "single", False)
+RECIPE = ("recipe forward", "mixed", False)
 
 
 class Part(Source):
@@ -306,12 +371,12 @@ class Part(Source):
 def spread_out(rank, world, folder):
     """What each process does: train every method on its part."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
-    torch.set_num_threads(1)
     found = {}
-    for name, labels, known in [*SPREAD, NAIVE]:
-        reduce = SumOver() if (name, labels, known) in SPREAD else alone_but_averaging()
-        method = name.removeprefix("naive ")
-        runs = spread_population(method, known, reduce).fit(Part(*spread_data(labels), rank, world), max_epochs=6)
+    torch.set_num_threads(2)
+    population._STACK_ON_CPU = 1  # a chunk per run: their sums must not mix
+    for name, labels, known in [*SPREAD, NAIVE, RECIPE]:
+        reduce = alone_but_averaging() if name.startswith("naive") else SumOver()
+        runs = spread_population(name, known, reduce).fit(Part(*spread_data(labels), rank, world), max_epochs=6)
         found[f"{name} {labels} {known}"] = {"logits": runs.logits(blobs()[0]), "history": runs.history}
     torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
@@ -321,7 +386,7 @@ def alone_but_averaging():
     """What plain data parallelism does: gradients are averaged, but each process corrects its own risks."""
     whole = SumOver()
     n_parameters = sum(p.numel() for p in mlp().parameters())
-    return lambda t: whole(t) / torch.distributed.get_world_size() if t.numel() >= 2 * n_parameters else t
+    return lambda t: whole(t) / torch.distributed.get_world_size() if t.numel() >= n_parameters else t
 
 
 def spread_data(labels):
@@ -331,8 +396,10 @@ def spread_data(labels):
 
 def spread_population(name, known, reduce=None):
     q = random_transition(K) if known else None
-    objective = objectives.make(name, K, transition=q)
+    how, _, method = name.rpartition(" ")
+    objective = objectives.make(method, K, transition=q)
     options = {"lr": 0.05, "optimizer": "sgd", "batch_size": 48, "reduce": reduce, "device": "cpu"}
+    options |= {"recipe": Agreement() if how == "recipe" else "plain"}
     return Population(mlp, objective, seeds=[0, 1], **options)
 
 
@@ -344,7 +411,7 @@ def spread_runs(tmp_path_factory):
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
 
 
-@pytest.mark.parametrize(("name", "labels", "known"), SPREAD)
+@pytest.mark.parametrize(("name", "labels", "known"), [*SPREAD, RECIPE])
 def test_two_processes_are_one(spread_runs, name, labels, known):
     X, y_bar = spread_data(labels)
     one = spread_population(name, known).fit(X, y_bar, max_epochs=6, validation_rows=np.arange(60))

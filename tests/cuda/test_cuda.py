@@ -9,7 +9,7 @@ from naysayer.engine import fused, kernels, recipe
 from naysayer.engine.augment import crop_and_flip
 from naysayer.engine.bound import BoundNetwork
 from naysayer.engine.optimizers import StackedOptimizer
-from naysayer.engine.recipe import Recipe, differentiate
+from naysayer.engine.recipe import Recipe, Told, differentiate
 from naysayer.engine.source import Batch, Source, resident
 from naysayer.labels.weights import one_hot
 
@@ -37,9 +37,10 @@ def test_fused_risk_equals_plain(method, shape, uniform, monkeypatch):
     scales = objective.scales(objective.count(y), torch.full((shape[-1],), 1 / shape[-1]), 1.0)
     fused_result = fused.fused(objective.cuda(), logits[0].cuda(), y.cuda(), scales.cuda())
     assert (fused_result is None) == (method == "pairwise" and not uniform)
-    found = differentiate(Recipe(), objective, logits.cuda(), y.cuda(), scales.cuda())
+    told = Told(y, scales, torch.full(shape[:1], 1 / shape[1]), None, torch.tensor(0))
+    found = differentiate(Recipe(), objective, logits.cuda(), Told(*(None if t is None else t.cuda() for t in told)))
     monkeypatch.setattr(recipe, "fused", lambda *_: None)
-    plain = differentiate(Recipe(), objective.cpu(), logits, y, scales)
+    plain = differentiate(Recipe(), objective.cpu(), logits, told)
     for a, b in zip(found, plain, strict=True):
         torch.testing.assert_close(a.cpu(), b, rtol=2e-4, atol=2e-6)
 
@@ -248,18 +249,18 @@ def test_convolutions_learn_and_resume(options, tmp_path):
 class Twice(Recipe):
     """Two views, as bytes altered on the device, and an averaged network that is judged."""
 
-    def begin(self, runs):
+    def begin(self, source, runs):
         return {k: p.detach().clone() for k, p in runs.parameters.items()}
 
     def views(self, source, batch, runs):
         return [self.altered(source.raw_inputs(batch), batch.rows + 1000 * view) for view in range(2)]
 
-    def risks(self, objective, logits, labels, scales, targets):
-        return sum(objective.risks(view, labels, scales) for view in logits) / 2
+    def risks(self, objective, logits, told):
+        return sum(objective.risks(view, told.labels, told.scales) for view in logits) / 2
 
     def after(self, runs, kept):
         for name, mean in kept.items():
-            mean.lerp_(runs.parameters[name].detach(), 0.1)
+            mean.lerp_(runs.parameters[name], 0.1)
 
     def judged(self, runs, kept):
         return kept, runs.buffers

@@ -30,6 +30,15 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def structure_of(module: Any) -> list[Any]:
+    """Give all of a module of torch's but its tensors: the kinds of its parts and their public attributes."""
+    parts = []
+    for name, part in module.named_modules():
+        public = {k: v for k, v in vars(part).items() if not k.startswith("_") and k != "training"}
+        parts.append([name, f"{type(part).__module__}.{type(part).__qualname__}", public])
+    return parts
+
+
 def _describe(value: Any, inside: tuple[int, ...]) -> Any:
     """The value in what JSON holds; `inside` are the ids of what is being described, so that a circle ends."""
     if value is None or isinstance(value, (bool, int, str)):
@@ -47,8 +56,11 @@ def _describe(value: Any, inside: tuple[int, ...]) -> Any:
         return {"set": sorted((_describe(v, inside) for v in value), key=str)}
     if isinstance(value, (bytes, bytearray)):
         return {"bytes": hashlib.sha256(value).hexdigest()}
-    if hasattr(value, "detach"):  # a tensor
-        value = value.detach().cpu().numpy()
+    if hasattr(value, "detach"):  # a tensor, of which numpy does not know every type
+        import torch
+
+        data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        return {"array": [str(value.dtype), list(value.shape), hashlib.sha256(data).hexdigest()]}
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.ascontiguousarray(value)
         return {"array": [str(array.dtype), list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]}
@@ -69,10 +81,10 @@ def _describe_object(value: Any, inside: tuple[int, ...]) -> Any:
     if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
         return {"name": f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"}
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    if hasattr(value, "state_dict"):  # a module of torch's, whose layers its text shows
-        public = {k: v for k, v in vars(value).items() if not k.startswith("_") and k != "training"}
-        return {"module": [kind, repr(value), _describe(dict(value.state_dict()), inside), _describe(public, inside)]}
-    attributes = getattr(value, "__dict__", {})
+    if hasattr(value, "named_modules"):  # a module of torch's
+        return {"module": [_describe(structure_of(value), inside), _describe(dict(value.state_dict()), inside)]}
+    slots = [name for parent in type(value).__mro__ for name in getattr(parent, "__slots__", ())]
+    attributes = {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
     if not attributes and repr(value) != object.__repr__(value):
         return {"object": [kind, repr(value)]}
     return {"object": [kind, _describe(attributes, inside)]}

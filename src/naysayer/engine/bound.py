@@ -72,7 +72,7 @@ class BoundNetwork:
         self.stacks = bool(getattr(module, "stacks", False))
         self.cuda, self.bfloat16 = example.is_cuda, bfloat16
         self.channels_last = example.is_cuda and example.dim() == 4 and self.size == 1
-        self.parts = self._parts(module) if in_parts and not bfloat16 else 1
+        self.parts = self._parts(module, parameters) if in_parts and not (bfloat16 or compiled) else 1
         self.parameters = {k: self._lay_out(k, v.detach().clone()) for k, v in parameters.items()}
         self.buffers = {k: v.detach().clone() for k, v in buffers.items()}
         self.module, self._leaves = self._bind(module)
@@ -86,9 +86,15 @@ class BoundNetwork:
             return self._forward(x).float()
 
     def logits_of(self, parameters: Tensors, buffers: Tensors, x: Tensor) -> Tensor:
-        """Logits (C, B, K) of other parameters and buffers, (C, ...) each."""
-        with self._precision():
-            return stacked_logits(self.module, parameters | buffers, x).float()
+        """Logits (C, B, K) of other parameters and buffers, (C, ...) each, as they predict: nothing is changed."""
+        training = self.module.training
+        self.module.eval()
+        try:
+            with self._precision():
+                return stacked_logits(self.module, parameters | buffers, x).float()
+        finally:
+            if training:
+                set_training(self.module)
 
     def run(self, x: Tensor) -> tuple[Tensor, Gradients]:
         """Logits of a training pass, and what turns their gradient into the parameters', (C, ...) each."""
@@ -128,10 +134,12 @@ class BoundNetwork:
 
     # ---- inside -------------------------------------------------------------------------------------------------
 
-    def _parts(self, module: nn.Module) -> int:
+    def _parts(self, module: nn.Module, parameters: Tensors) -> int:
         """Into how many parts a single run's hidden layer is cut: one for each thread of a CPU, where it divides."""
         threads = torch.get_num_threads()
         if self.cuda or self.size > 1 or type(module) is not MLP or len(module.layers) != 2:
+            return 1
+        if len(parameters) < 4:  # the others are frozen
             return 1
         width = module.layers[1].weight.shape[1]  # type: ignore[index,union-attr]
         return threads if width % threads == 0 else 1
@@ -160,10 +168,11 @@ class BoundNetwork:
         state = {k: v.squeeze(0) if self.size == 1 else v for k, v in (self.parameters | self.buffers).items()}
         for name, parameter in own.named_parameters():
             parameter.data = state[name]
-        for name, part in own.named_modules():
-            for key in part._buffers:
-                if part._buffers[key] is not None:
-                    part._buffers[key] = state[f"{name}.{key}" if name else key]
+        held = {id(buffer): state[name] for name, buffer in own.named_buffers()}  # one that parts share is named once
+        for part in own.modules():
+            for key, buffer in part._buffers.items():
+                if buffer is not None:
+                    part._buffers[key] = held[id(buffer)]
         return own, [own.get_parameter(name) for name in self.parameters]
 
     def _precision(self) -> contextlib.AbstractContextManager[object]:

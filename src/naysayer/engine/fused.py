@@ -8,6 +8,7 @@ entry may also decline, with None, what it was not written for. Each computes wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,14 +22,15 @@ from naysayer.objectives import Forward, GradientAscent, NonNegative, Objective,
 Written = tuple[Tensor, Tensor, Tensor]  # the value (C,), the scale of the step (C,), the gradient (C, B, K)
 
 
-def corrected_cross_entropy(objective: Any, logits: Tensor, y_bar: Tensor, scales: Tensor) -> Written | None:
+def corrected_cross_entropy(
+    objective: Any, logits: Tensor, y_bar: Tensor, scales: Tensor, *, correction: int
+) -> Written | None:
     """Free, max operator and gradient ascent with cross-entropy, whose gradient is p - W, were the c all 1."""
     if objective.loss is not cross_entropy:
         return None
     if kernels.can_fuse(logits, y_bar):
         beta, gamma = getattr(objective, "beta", 0.0), getattr(objective, "gamma", 1.0)
-        kind = kernels.CORRECTIONS[type(objective).__name__]
-        return kernels.corrected_risk(logits, y_bar, scales, objective.inverse, kind, beta, gamma)
+        return kernels.corrected_risk(logits, y_bar, scales, objective.inverse, correction, beta, gamma)
     if logits.is_cuda:
         return None
     rows = risk.batch_weights(y_bar, scales, objective.inverse)
@@ -55,9 +57,9 @@ def mean_ramp(objective: Any, logits: Tensor, y_bar: Tensor, scales: Tensor) -> 
 
 
 FUSED: dict[type[Objective], Callable[[Any, Tensor, Tensor, Tensor], Written | None]] = {
-    Unbiased: corrected_cross_entropy,
-    NonNegative: corrected_cross_entropy,
-    GradientAscent: corrected_cross_entropy,
+    Unbiased: partial(corrected_cross_entropy, correction=kernels.FREE),
+    NonNegative: partial(corrected_cross_entropy, correction=kernels.MAX),
+    GradientAscent: partial(corrected_cross_entropy, correction=kernels.ASCENT),
     Forward: mean_forward,
     PairwiseComparison: mean_ramp,
 }

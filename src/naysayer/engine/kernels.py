@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CORRECTIONS = {"Unbiased": 0, "NonNegative": 1, "GradientAscent": 2}
+FREE, MAX, ASCENT = 0, 1, 2  # corrections of the class risks
 MEAN_LOSSES = {"forward": 0, "ramp": 1}
 LARGEST_HEAD = 64  # classes of the MLP whose last layer is fused
 LARGEST_TILE = 16384  # elements of a (B, K) batch that one block of threads holds in registers

@@ -1,4 +1,4 @@
-"""The engine: a population of runs of one network and one objective, trained together on one device.
+"""The engine: a population of runs of one network, trained together on one device.
 
 A run is one network trained from one seed with one learning rate and weight decay. The runs of a population have their
 parameters stacked along a first axis, so that one batched matrix product and one optimiser step serve all. The
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from naysayer.common.checks import check_count
-from naysayer.common.fingerprint import fingerprint
+from naysayer.common.fingerprint import fingerprint, structure_of
 from naysayer.common.progress import Bar
 from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine.bound import set_training, stacked_logits
@@ -70,7 +70,7 @@ def cosine_schedule(max_epochs: int) -> Schedule:
 
 
 class Population:
-    """M runs of one network and one objective.
+    """M runs of one network, with one objective for all or one per run.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Population:
     augment : a function (B, ...), (B,) codes → (B, ...) that alters training examples, for a recipe given by name;
         :func:`naysayer.engine.augment.crop_and_flip`.
     reduce : a function that sums a tensor over processes, each of which has its part of every batch;
-        :class:`naysayer.engine.reduce.SumOver`.
+        :class:`naysayer.common.reduce.SumOver`.
     device : "auto", "cpu", "cuda".
 
     Attributes
@@ -155,7 +155,7 @@ class Population:
         self.objectives = self._own(objective)
         self.n_classes = self.objectives[0].n_classes
         modules = [self._start(network, seed) for seed in self.seeds]
-        self._given = fingerprint(network) if isinstance(network, nn.Module) else None
+        self._keeps_weights = isinstance(network, nn.Module)
         if not any(p.requires_grad for p in modules[0].parameters()):
             raise ValueError("`network` must have a parameter to learn; all of its are frozen, or it has none")
         self.module = copy.deepcopy(modules[0]).to(self.device)
@@ -187,8 +187,8 @@ class Population:
         given = [objective] * self.n_runs if isinstance(objective, Objective) else list(objective)
         if len(given) != self.n_runs or len({o.n_classes for o in given}) != 1:
             raise ValueError(
-                f"`objective` must be one objective, or one a run with as many classes each; got {len(given)} for "
-                f"{self.n_runs} runs, of {sorted({o.n_classes for o in given})} classes"
+                f"`objective` must be one objective, or one per run with the same number of classes each; "
+                f"got {len(given)} for {self.n_runs} runs, of {sorted({o.n_classes for o in given})} classes"
             )
         copies = {id(o): copy.deepcopy(o).to(self.device) for o in given}
         return [copies[id(o)] for o in given]
@@ -198,7 +198,7 @@ class Population:
         if values.ndim == 0:
             values = np.full(self.n_runs, values)
         if len(values) != self.n_runs:
-            raise ValueError(f"`{name}` must be one number or one a run; got {len(values)} for {self.n_runs} runs")
+            raise ValueError(f"`{name}` must be one number or one per run; got {len(values)} for {self.n_runs} runs")
         if not all(math.isfinite(v) and v >= 0 for v in values):
             raise ValueError(f"`{name}` must be finite and not negative; got {list(values)}")
         return [float(v) for v in values]
@@ -260,13 +260,14 @@ class Population:
         source.prepare(self.seeds, self.batch_size, self.device)
         path = None if checkpoint is None else Path(checkpoint)
         stamp = "" if path is None else self._stamp(source, select, class_risks, members)
-        chunks = self._group(source)
+        example = source.example()
+        chunks = self._group(source, example)
         progress = self.progress = Progress(self.n_runs)
         self.interrupted = False
         with _matmul_precision(), self._threads(source, len(chunks)) as spread:
             settings = self._settings(class_risks)
             stacks = [
-                Stack(self.module, self.objectives, source, runs, self.parameters, self.buffers, settings)
+                Stack(self.module, self.objectives, source, example, runs, self.parameters, self.buffers, settings)
                 for runs in chunks
             ]
             if path is not None and path.exists():
@@ -305,15 +306,17 @@ class Population:
         """The factor on the learning rate in an epoch."""
         return 1.0 if self.schedule is None else self.schedule(epoch)
 
-    def _group(self, source: Source) -> list[slice]:
+    def _group(self, source: Source, example: Tensor) -> list[slice]:
         """Cut the runs into chunks that are stacked: all of them on CUDA, cache-sized ones on a CPU."""
-        per_run = sum(p[0].numel() for p in self.parameters.values())
-        size = self.n_runs if self.device.type != "cpu" else max(1, min(self.n_runs, _STACK_ON_CPU // max(1, per_run)))
+        per_run = self._run_size()
+        size = self.n_runs
+        if self.device.type == "cpu" and source.in_threads:  # a stream is better read once for all runs
+            size = max(1, min(self.n_runs, _STACK_ON_CPU // max(1, per_run)))
         if self.device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self.device)
-            inputs = source.example().numel() * min(self.batch_size, source.n_rows or self.batch_size)
+            inputs = example.numel() * min(self.batch_size, source.n_rows or self.batch_size)
             size = max(1, min(size, int(0.7 * free / (4 * (8 * per_run + 12 * inputs)))))
-        if size > 1 and not self._stacks(source):
+        if size > 1 and not self._stacks(example):
             size = 1
         return [slice(a, min(a + size, self.n_runs)) for a in range(0, self.n_runs, size)]
 
@@ -325,10 +328,11 @@ class Population:
         one uses all threads in every product, unless its steps are too small to be worth the waiting for each other.
         """
         before = torch.get_num_threads()
-        per_run = sum(p[0].numel() for p in self.parameters.values())
+        per_run = self._run_size()
         stacked = max(per_run, min(self.n_runs * per_run, _STACK_ON_CPU))
         small = 6 * stacked * min(self.batch_size, source.n_rows or self.batch_size) < _SMALL_STEP
-        n_workers = min(n_chunks, before) if self.device.type == "cpu" and getattr(self.module, "stacks", False) else 1
+        alone = self.device.type == "cpu" and getattr(self.module, "stacks", False) and source.in_threads
+        n_workers = min(n_chunks, before) if alone and self.reduce is None else 1  # sums of threads would mix
         try:
             if n_workers > 1:
                 torch.set_num_threads(1)
@@ -341,19 +345,22 @@ class Population:
         finally:
             torch.set_num_threads(before)
 
+    def _run_size(self) -> int:
+        """The numbers that one run has, frozen ones included."""
+        return sum(t[0].numel() for t in (self.parameters | self.buffers).values())
+
     def _settings(self, class_risks: bool = False) -> Settings:
         return Settings(
             self.seeds, self.lr, self.weight_decay, self.optimizer, self.momentum,
             self.precision, self.compiled, self.recipe, self.reduce, class_risks,
         )  # fmt: skip
 
-    def _stacks(self, source: Source) -> bool:
+    def _stacks(self, example: Tensor) -> bool:
         """Whether the network can train under vmap; one with batch norm, say, cannot."""
         if getattr(self.module, "stacks", False):
             return True
         if any(isinstance(part, nn.modules.dropout._DropoutNd) for part in self.module.modules()):
             return False  # a run's masks come from its seed, whatever it is grouped with
-        example = source.example()
         x = example.expand(2, 2, *example.shape[1:])
         state = {k: v[:1].expand(2, *v.shape[1:]).clone() for k, v in (self.parameters | self.buffers).items()}
         try:
@@ -420,7 +427,8 @@ class Population:
                 "optimizer": [self.optimizer, self.momentum, self.batch_size, self.precision],
                 "recipe": self.recipe,
                 "objectives": [(type(o), o.settings()) for o in self.objectives],
-                "network": [repr(self.module), {k: list(v.shape) for k, v in self.parameters.items()}, self._given],
+                "network": self.module if self._keeps_weights else structure_of(self.module),
+                "shapes": {k: list(v.shape) for k, v in self.parameters.items()},
                 "chosen by": [select, class_risks, members],
                 "data": source.digest(),
             }

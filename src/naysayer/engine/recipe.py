@@ -29,7 +29,24 @@ class Runs(NamedTuple):
     epoch: Tensor  # (), on the device, so that a captured step reads the current one
     parameters: Tensors  # (C, ...) each; those that the step trains
     buffers: Tensors  # (C, ...) each
-    logits: Callable[[Tensors, Tensors, Tensor], Tensor]  # of other parameters and buffers: (C, B, ...) → (C, B, K)
+    logits: Callable[
+        [Tensors, Tensors, Tensor], Tensor
+    ]  # what others predict: parameters, buffers, (C, B, ...) → (C, B, K)
+
+
+class Told(NamedTuple):
+    """What is known of a batch of some runs, beside its inputs."""
+
+    labels: Tensor  # (C, B) or (C, B, K)
+    scales: Tensor  # (C, K + 1) what a label of each kind weighs; see :mod:`naysayer.risk`
+    share: Tensor  # (C,) what any example weighs in a mean: 1 / B, B counted over all processes
+    targets: Tensor | None  # what `Recipe.targets` gave, (C, ...)
+    epoch: Tensor  # (), on the device
+
+    def of(self, block: slice) -> Told:
+        """The same of some of the runs."""
+        targets = None if self.targets is None else self.targets[block]
+        return Told(self.labels[block], self.scales[block], self.share[block], targets, self.epoch)
 
 
 class Recipe:
@@ -46,7 +63,7 @@ class Recipe:
     def __init__(self, augment: Augment | None = None) -> None:
         self.augment = augment
 
-    def begin(self, runs: Runs) -> Tensors:
+    def begin(self, source: Source, runs: Runs) -> Tensors:
         """Make the tensors that are kept from step to step, (C, ...) each; checkpoints save them."""
         return {}
 
@@ -66,15 +83,19 @@ class Recipe:
             )
         return to_float(altered).unflatten(0, codes.shape)
 
-    def targets(self, views: Sequence[Tensor], batch: Batch, runs: Runs, kept: Tensors) -> Tensor | None:
-        """Give what the views' logits are to be drawn to, (C, ...), without gradient; None where that is nothing."""
+    def targets(
+        self, logits: Tensor, views: Sequence[Tensor], batch: Batch, runs: Runs, kept: Tensors
+    ) -> Tensor | None:
+        """Give what the logits, (V, C, B, K), are to be drawn to, (C, ...), without gradient; None for nothing."""
         return None
 
-    def risks(
-        self, objective: Objective, logits: Tensor, labels: Tensor, scales: Tensor, targets: Tensor | None
-    ) -> Tensor:
-        """Give the risks of some runs that share an objective, sums over the batch: (V, C, B, K) → (C, R)."""
-        return objective.risks(logits[0], labels, scales)
+    def risks(self, objective: Objective, logits: Tensor, told: Told) -> Tensor:
+        """Give the risks of some runs that share an objective, sums over the batch: (V, C, B, K) → (C, R).
+
+        Each must be a sum over examples that weigh `told.scales` or `told.share`, so that the sum over several
+        processes is the risk of the whole batch.
+        """
+        return objective.risks(logits[0], told.labels, told.scales)
 
     def correct(self, objective: Objective, risks: Tensor) -> tuple[Tensor, Tensor]:
         """Give the coefficients of the risks' gradients, (C, R), and the scale of the step, (C,)."""
@@ -92,26 +113,20 @@ RECIPES: dict[str, type[Recipe]] = {"plain": Recipe}
 
 
 def differentiate(
-    recipe: Recipe,
-    objective: Objective,
-    logits: Tensor,
-    labels: Tensor,
-    scales: Tensor,
-    targets: Tensor | None = None,
-    reduce: Reduce | None = None,
+    recipe: Recipe, objective: Objective, logits: Tensor, told: Told, reduce: Reduce | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Give the value of a step, its scale, and the gradient in the logits: (V, C, B, K) → (C,), (C,), (V, C, B, K).
 
     The corrections look at the risks of the whole batch, so those are summed over the processes before.
     """
     if type(recipe) is Recipe and reduce is None:
-        written_down = fused(objective, logits[0], labels, scales)
+        written_down = fused(objective, logits[0], told.labels, told.scales)
         if written_down is not None:
             value, scale, gradient = written_down
             return value, scale, gradient.unsqueeze(0)
     with torch.enable_grad():
         logits = logits.detach().requires_grad_()
-        risks = recipe.risks(objective, logits, labels, scales, targets)
+        risks = recipe.risks(objective, logits, told)
     whole = risks.detach() if reduce is None else reduce(risks.detach())
     coefficients, scale = recipe.correct(objective, whole)
     (gradient,) = torch.autograd.grad(risks, logits, coefficients, materialize_grads=True)

@@ -51,6 +51,7 @@ class Source:
     batch_size: int = 256
     device: torch.device = torch.device("cpu")
     n_rows: int | None = None
+    in_threads = False  # whether several threads may ask for batches at once
 
     def prepare(self, seeds: Sequence[int], batch_size: int, device: torch.device) -> None:
         """Take note of the population that trains, before the first batch."""
@@ -83,7 +84,9 @@ class Source:
 
     def example(self) -> Tensor:
         """Give the inputs of one example, (1, ...) as floats, from which shapes and memory are told."""
-        batch = next(iter(self.batches(0, slice(0, 1))))
+        batch = next(iter(self.batches(0, slice(0, 1))), None)
+        if batch is None:
+            raise ValueError(f"{type(self).__name__} must deal at least one batch per epoch; it dealt none")
         return to_float(self.inputs(Batch(*(None if t is None else t[0] for t in batch)))[0, :1])  # type: ignore[arg-type]
 
     def held_out(self, runs: slice, size: int) -> Scored:
@@ -95,7 +98,7 @@ class Source:
         for batch in self.batches(0, runs):
             for step in zip(*(t for t in batch if t is not None)):
                 one = Batch(*step)
-                yield to_float(self.inputs(one)), one.labels
+                yield from zip(self.inputs(one).split(size, dim=1), one.labels.split(size, dim=1))
 
     def test(self, size: int) -> Scored:
         """Give test examples, (1, b, ...), and their true classes, (b,); none by default."""
@@ -118,6 +121,8 @@ class Resident(Source):
     test : (X, y_true), scored after every epoch and used for nothing else.
     """
 
+    in_threads = True
+
     def __init__(
         self,
         X: Any,
@@ -132,10 +137,8 @@ class Resident(Source):
         self.X = as_inputs(X)
         self.y = torch.as_tensor(y_bar)
         self.per_run = self.y.dim() == 2 and not is_sets(self.y)
-        self.rows, self.validation_rows = (
-            None if r is None else torch.as_tensor(r).long() for r in (rows, validation_rows)
-        )
-        self.n_rows = len(self.X) if self.rows is None else self.rows.shape[-1]
+        self._given = [None if r is None else torch.as_tensor(r).long() for r in (rows, validation_rows)]
+        self.n_rows = len(self.X) if self._given[0] is None else self._given[0].shape[-1]
         self.tested = None if test is None else (as_inputs(test[0]), torch.as_tensor(test[1], dtype=torch.long))
         self._local = threading.local()  # buffers, since chunks of runs train in threads
 
@@ -143,8 +146,12 @@ class Resident(Source):
         super().prepare(seeds, batch_size, device)
         self.X, self.y = self.X.to(device).contiguous(), self.y.to(device)
         self._seeds = torch.tensor(list(seeds), device=device)
+        if self.per_run and len(self.y) != len(seeds):
+            raise ValueError(
+                f"`y_bar` with one row per run must have {len(seeds)} rows; got shape {tuple(self.y.shape)}"
+            )
         self.rows, self.validation_rows = (
-            None if r is None else r.to(device).expand(len(seeds), -1) for r in (self.rows, self.validation_rows)
+            None if r is None else r.to(device).expand(len(seeds), -1) for r in self._given
         )
         if self.tested is not None:
             self.tested = self.tested[0].to(device).contiguous(), self.tested[1].to(device)

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from naysayer import risk
 from naysayer.engine.bound import BoundNetwork
 from naysayer.engine.optimizers import StackedOptimizer
-from naysayer.engine.recipe import Recipe, Runs, Tensors, differentiate
-from naysayer.engine.source import Batch, Reduce, Resident, Source
+from naysayer.engine.recipe import Recipe, Runs, Tensors, Told, differentiate
+from naysayer.engine.source import Batch, Reduce, Resident, Source, to_float
 from naysayer.labels.weights import is_sets, label_weights, weights_at
 from naysayer.losses import cross_entropy
 from naysayer.objectives import Objective
@@ -49,6 +49,7 @@ class Stack:
         module: nn.Module,
         objectives: Sequence[Objective],
         source: Source,
+        example: Tensor,
         runs: slice,
         parameters: Tensors,
         buffers: Tensors,
@@ -58,7 +59,7 @@ class Stack:
         self.class_risks = settings.class_risks
         self.blocks = _blocks(objectives[runs])
         self.n_classes, device = objectives[0].n_classes, source.device
-        self.example = source.example()
+        self.example = example
         self.network = BoundNetwork(
             module,
             {k: v[runs] for k, v in parameters.items()},
@@ -82,7 +83,8 @@ class Stack:
         self.seen = Runs(
             seeds, self.epoch_number, self.network.parameters, self.network.buffers, self.network.logits_of
         )
-        self.kept = self.recipe.begin(self.seen)
+        with torch.no_grad():
+            self.kept = self.recipe.begin(source, self.seen)
         self.best_parameters = {k: v.detach().clone() for k, v in self.network.parameters.items()}
         self.best_buffers = {k: v.clone() for k, v in self.network.buffers.items()}
         self.prior, self.alpha = self._shares()
@@ -114,7 +116,7 @@ class Stack:
         n_steps = 0
         with self._seeded(epoch):
             for batch in self.source.batches(epoch, self.runs):
-                steps = [batch.rows, batch.labels, self._scales(batch.labels)]
+                steps = [batch.rows, batch.labels, *self._scales(batch.labels)]
                 steps += [] if batch.inputs is None else [batch.inputs]
                 n_steps += len(batch.rows)
                 if self.captures:
@@ -134,45 +136,41 @@ class Stack:
             torch.manual_seed(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
             yield
 
-    def _scales(self, labels: Tensor) -> Tensor:
-        """What a label of each kind weighs in each of some batches, (S, C, K + 1), counted over all processes."""
+    def _scales(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """What a label of each kind weighs in each of some batches, (S, C, K + 1), and any example, (S, C).
+
+        Both follow from counts over all processes.
+        """
         parts = []
         for block, objective in self.blocks:
             counts = objective.count(labels[:, block])
-            counts = counts if self.reduce is None else self.reduce(counts)
+            size = torch.full_like(counts[..., :1], labels.shape[2])
+            if self.reduce is not None:
+                counts, size = self.reduce(torch.cat([counts, size], dim=-1)).split([self.n_classes + 1, 1], dim=-1)
             alpha = self.alpha[block] if is_sets(labels) else 1.0  # α is for labels of both kinds
-            parts.append(objective.scales(counts, self.prior[block], alpha))
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+            parts.append((objective.scales(counts, self.prior[block], alpha), 1.0 / size.squeeze(-1)))
+        return parts[0] if len(parts) == 1 else tuple(torch.cat(part, dim=1) for part in zip(*parts))  # type: ignore[return-value]
 
-    def _step(self, rows: Tensor, labels: Tensor, scales: Tensor, inputs: Tensor | None = None) -> None:
+    def _step(self, rows: Tensor, labels: Tensor, scales: Tensor, share: Tensor, inputs: Tensor | None = None) -> None:
         """One optimiser step of all runs: views → logits → risks → reduce → correct → gradients."""
         parts = self.network.parts
         batch = Batch(rows.expand(parts, -1) if parts > 1 else rows, labels, inputs)
         views = self.recipe.views(self.source, batch, self.seen)
-        with torch.no_grad():
-            targets = self.recipe.targets(views, batch, self.seen, self.kept)
         logits, gradients = self.network.run(views[0] if len(views) == 1 else torch.cat(list(views), dim=1))
         by_view = logits.unflatten(1, (len(views), -1)).transpose(0, 1)  # (V, C, B, K)
-        value, scale, d = self._differentiate(by_view, labels, scales, targets)
+        with torch.no_grad():
+            targets = self.recipe.targets(by_view, views, batch, self.seen, self.kept)
+        value, scale, d = self._differentiate(by_view, Told(labels, scales, share, targets, self.epoch_number))
         found = gradients(d.transpose(0, 1).flatten(1, 2))
         self.optimizer.step(found if self.reduce is None else self._summed(found), scale)
-        self.recipe.after(self.seen, self.kept)
+        with torch.no_grad():
+            self.recipe.after(self.seen, self.kept)
         self.loss += value
 
-    def _differentiate(
-        self, logits: Tensor, labels: Tensor, scales: Tensor, targets: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _differentiate(self, logits: Tensor, told: Told) -> tuple[Tensor, Tensor, Tensor]:
         """Value and scale of each run's step, and the gradient of its logits; runs of one objective go together."""
         parts = [
-            differentiate(
-                self.recipe,
-                objective,
-                logits[:, block],
-                labels[block],
-                scales[block],
-                None if targets is None else targets[block],
-                self.reduce,
-            )
+            differentiate(self.recipe, objective, logits[:, block], told.of(block), self.reduce)
             for block, objective in self.blocks
         ]
         if len(parts) == 1:
@@ -231,13 +229,16 @@ class Stack:
             return self._valid_scores() | (self._class_risks() if self.class_risks else {}) | self._test_scores()
 
     def _valid_scores(self) -> Tensors:
-        sums: Tensor | None = None
+        sums = torch.zeros(4, self.size, dtype=torch.float64, device=self.loss.device)
+        scored = False
         for x, labels in self.source.held_out(self.runs, self._block()):
-            found = self._estimates(self.network.logits(x), labels)
-            sums = found if sums is None else sums + found
-        if sums is None:
+            sums += self._estimates(self.network.logits(to_float(x)), labels)
+            scored = True
+        if self.reduce is not None:  # other processes may have examples where this one has none
+            sums = self.reduce(sums)
+            scored = bool(sums[3].any())
+        if not scored:
             return {}
-        sums = sums if self.reduce is None else self.reduce(sums)
         accuracy, cross, own = sums[:3] / sums[3].clamp(min=1)
         return {"valid_accuracy": accuracy, "valid_risk": cross, "valid_objective": own}
 
@@ -259,7 +260,7 @@ class Stack:
         risks = torch.zeros(self.size, self.n_classes, dtype=torch.float64, device=self.loss.device)
         n = torch.zeros((), dtype=torch.float64, device=self.loss.device)
         for x, labels in self.source.trained_on(self.runs, self._block()):
-            losses = cross_entropy(self.network.logits(x))
+            losses = cross_entropy(self.network.logits(to_float(x)))
             for block, objective in self.blocks:
                 weights = label_weights(labels[block], self.n_classes, objective.inverse)
                 risks[block] += risk.class_risks(losses[block], weights)
@@ -269,13 +270,17 @@ class Stack:
         return {f"class_risk_{k}": risks[:, k] / n for k in range(self.n_classes)}
 
     def _test_scores(self) -> Tensors:
-        correct = torch.zeros(self.size, dtype=torch.float64, device=self.loss.device)
+        sums = torch.zeros(2, self.size, dtype=torch.float64, device=self.loss.device)  # right ones, and all
         n = 0
         for x, truth in self.source.test(self._block()):
-            logits = self.network.logits(x.expand(self.size, *x.shape[1:]))
-            correct += (logits.argmax(dim=-1) == truth).sum(dim=-1)
+            logits = self.network.logits(to_float(x).expand(self.size, *x.shape[1:]))
+            sums[0] += (logits.argmax(dim=-1) == truth).sum(dim=-1)
             n += len(truth)
-        return {"test_accuracy": correct / n} if n else {}
+        sums[1] = n
+        if self.reduce is not None:
+            sums = self.reduce(sums)
+            n = int(sums[1].max())
+        return {"test_accuracy": sums[0] / sums[1]} if n else {}
 
     def _block(self) -> int:
         """How many rows to evaluate at once."""

@@ -71,6 +71,13 @@ def _best_of(method: str, runs: Population, n_seeds: int) -> _Chosen:
     return _Chosen(method, runs.lr[first], epoch, score, runs, members)
 
 
+def _same_matrix(one: Any, other: Any) -> bool:
+    """Whether two transition matrices are the same; None is the uniform one."""
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(to_numpy(one), to_numpy(other))
+
+
 class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
     """A neural network learned from labels that say what examples are not.
 
@@ -364,6 +371,11 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
                     raise ValueError(
                         f"a `method` of your own must be an objective of {n_classes} classes; got {got} for {name!r}"
                     )
+                if not _same_matrix(objective.transition, self.transition):
+                    raise ValueError(
+                        f"`transition` must be the matrix of the objective {name!r}, or None where it has none: the "
+                        f"accuracy is estimated with it"
+                    )
             objectives = dict(self.method)
         else:
             options = {"loss": self.loss, "transition": self.transition, "alpha": self.alpha}
@@ -371,6 +383,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             objectives = {name: make(name, n_classes, **options) for name in self._methods()}
         if not objectives:
             raise ValueError("`method` must name at least one method")
+        for objective in objectives.values():
+            objective.settings()  # one that cannot tell them is refused now, not after the training
         return objectives
 
     def _methods(self) -> list[str]:

@@ -63,7 +63,13 @@ class Objective(nn.Module):
 
     def settings(self) -> dict[str, Any]:
         """Give the constructor's arguments: ``type(self)(**self.settings())`` is the same objective again."""
-        return {name: _plain(getattr(self, name)) for name in parameters_of(type(self))}
+        named = parameters_of(type(self))
+        if lost := [name for name in named if not hasattr(self, name)]:
+            raise ValueError(
+                f"{type(self).__name__} must keep each argument of its constructor as an attribute of that name, for "
+                f"checkpoints and saved models; it does not keep {', '.join(lost)}"
+            )
+        return {name: _plain(getattr(self, name)) for name in named}
 
     # ---- in anyone's loop ---------------------------------------------------------------------------------------
 
