@@ -18,7 +18,7 @@ test: .venv/installed
 
 # On a machine with an NVIDIA GPU: what the fused kernels and captured steps compute, against their plain twins.
 test-cuda:
-	PYTHONPATH=src $(PYTHON) -m pytest -o norecursedirs= tests/cuda
+	PYTHONPATH=src $(PYTHON) -m pytest -o norecursedirs= tests/cuda tests/test_contributing.py
 
 # The web apps under load and under kill -9, for minutes; its figures go to benchmarks/results.
 soak: .venv/installed

@@ -115,9 +115,9 @@ def test_what_is_written_is_read(tmp_path):
     [
         ("{", "is not a whole model file: Expecting"),
         ("[1]", "is not a whole model file"),
-        ("{}", "is not a whole model file: 'format'"),
+        ("{}", "is not a whole model file: it lacks 'format'"),
         ('{"format": 2}', "is not a whole model file: it has format 2, and this release reads 1"),
-        ('{"format": 1, "settings": {}}', "is not a whole model file: 'fitted'"),
+        ('{"format": 1, "settings": {}}', "is not a whole model file: it lacks 'fitted'"),
     ],
 )
 def test_a_folder_that_is_no_model_says_so(tmp_path, text, words):

@@ -431,7 +431,7 @@ def test_averaged_gradients_alone_are_not(spread_runs):
 
 
 def test_a_sum_needs_processes():
-    with raises("a process group must be begun first: torch.distributed.init_process_group('gloo')"):
+    with raises("a process group must be initialised first: torch.distributed.init_process_group('gloo')"):
         SumOver()
 
 

@@ -13,6 +13,30 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+__all__ = [
+    "BINARY_LOSSES",
+    "LOSSES",
+    "BinaryLoss",
+    "Loss",
+    "binary_zero_one",
+    "cross_entropy",
+    "double_hinge",
+    "exponential",
+    "get_binary",
+    "get_loss",
+    "hinge",
+    "logistic",
+    "mean_absolute_error",
+    "mean_squared_error",
+    "name_of",
+    "one_vs_all",
+    "pairwise",
+    "ramp",
+    "sigmoid",
+    "squared",
+    "zero_one",
+]
+
 Loss = Callable[[Tensor], Tensor]
 BinaryLoss = Callable[[Tensor], Tensor]
 

@@ -49,7 +49,7 @@ def doctor(
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:
-    """Say what labels tell: counts, class shares, whether they can be uniform, and what to use."""
+    """Check labels: counts, class shares, whether they can be uniform, and what to use."""
     from naysayer.data import tables
     from naysayer.data.labels import read_labels
     from naysayer.measure.doctor import examine

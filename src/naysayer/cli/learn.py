@@ -206,7 +206,7 @@ def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     about = {"answers": trained.n_answers, "items": trained.n_items, "error_rate": trained.error_rate}
     wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
     if trained.error_rate == 0:
-        wrong = "no question that was asked twice got two different answers"
+        wrong = "no two answers to one question differ"
     return about | {"accuracy": named_interval(trained.accuracy)}, [
         f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}",
         f"estimated accuracy: {clipped_percent(*trained.accuracy)} %, from answers that the models did not see",

@@ -7,7 +7,6 @@ than the estimate, which is of the single ones.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import warnings
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from naysayer.collect.store import Store
 from naysayer.engine.networks import NETWORKS
@@ -30,40 +28,12 @@ from naysayer.measure.intervals import Interval
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.crossfit import deal, others, predict_held_out
 from naysayer.models.encoded import EncodedModel
-from naysayer.objectives import Forward
+from naysayer.objectives.likelihood import Likelihood
 
 FOLDS = 5
 FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
 LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
 ID_LENGTH = 12  # hexadecimal digits by which a model remembers an item: two alike among a million are no harm
-
-
-class Likelihood(Forward):
-    r"""How likely answers are that are wrong with probability e: :math:`-\log \sum_k p_k\, L_k` with
-
-    .. math:: L_k = 1 \text{ for the classes that are left}, \quad e / (1 - e) \text{ for those that are ruled out}.
-
-    It is exact for any way of asking: which questions come next depends on the answers, not on the class, so their
-    probabilities cancel. Yes rules out all other classes, so a single one is not certain here either. What was ruled
-    out twice counts as once.
-
-    Examples
-    --------
-    >>> logits, ruled_out = torch.zeros(1, 4), torch.tensor([[True, False, False, False]])
-    >>> round(Likelihood(4, error_rate=0.1)(logits, ruled_out).item(), 4)  # - log(3/4 + 1/4 / 9)
-    0.2513
-    """
-
-    def __init__(self, n_classes: int, error_rate: float) -> None:
-        super().__init__(n_classes)
-        self.error_rate = error_rate
-        self.log_odds = math.log(error_rate / (1.0 - error_rate))
-
-    def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
-        log_p = torch.log_softmax(logits, dim=-1)
-        left = torch.logsumexp(log_p.masked_fill(y_bar, -math.inf), dim=-1)
-        out = torch.logsumexp(log_p.masked_fill(~y_bar, -math.inf), dim=-1)
-        return -torch.logaddexp(left, out + self.log_odds)
 
 
 class Trained(EncodedModel):

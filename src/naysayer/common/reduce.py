@@ -17,12 +17,12 @@ class SumOver:
 
     Parameters
     ----------
-    group : a process group of ``torch.distributed``; None is the default one, which must have been begun.
+    group : a process group of ``torch.distributed``; None is the default one, which must have been initialised.
     """
 
     def __init__(self, group: Any = None) -> None:
         if not torch.distributed.is_available() or not torch.distributed.is_initialized():
-            raise ValueError("a process group must be begun first: torch.distributed.init_process_group('gloo')")
+            raise ValueError("a process group must be initialised first: torch.distributed.init_process_group('gloo')")
         self.group = group
 
     def __call__(self, tensor: Tensor) -> Tensor:

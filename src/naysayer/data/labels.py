@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from naysayer.data.tables import MISSING, DataTable, is_number, some, texts_of
 from naysayer.labels import ruled_out
+from naysayer.labels.kinds import is_ordinary
 
 
 def read_labels(
@@ -89,7 +90,7 @@ def _kind(label: str, n_ruled_out: int, n_classes: int) -> str:
     """Say what kind of label a text is."""
     if label.startswith("!"):
         return "not this class" if n_ruled_out == 1 else "not these classes"
-    return "is this class" if n_ruled_out == n_classes - 1 else "one of these classes"
+    return "is this class" if is_ordinary(n_ruled_out, n_classes) else "one of these classes"
 
 
 def _mentioned(labels: Iterable[str]) -> set[str]:

@@ -21,7 +21,7 @@ def hash_bits(z: Tensor) -> Tensor:
 def codes(seeds: Tensor, epoch: int | Tensor, rows: Tensor) -> Tensor:
     """Give each run's rows their codes for this epoch: seeds (C,), rows (B,) or (..., C, B) → (..., C, B).
 
-    A code is a hash of (seed, epoch, row): no generator has a state to keep, so a resumed run goes on as if it had
+    A code is a hash of (seed, epoch, row): no generator has a state to keep, so a resumed run continues as if it had
     never stopped. One hash more than the shuffle's keeps the codes independent of the order of the rows.
 
     >>> codes(torch.tensor([7]), 0, torch.tensor([5, 6, 5])) % 162

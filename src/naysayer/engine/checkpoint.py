@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Progress:
+class Course:
     """How far M runs have come: their history, the best epochs, and which have stopped."""
 
     n_runs: int
@@ -31,16 +31,16 @@ class Progress:
         self.best_score = np.full(self.n_runs, -np.inf)
 
 
-def save(path: Path, stamp: str, factors: list[float], progress: Progress, stacks: list[Stack]) -> None:
+def save(path: Path, stamp: str, factors: list[float], course: Course, stacks: list[Stack]) -> None:
     """Write a checkpoint whole; `factors` are those of the learning rate in the epochs done."""
     tensors = join([stack.state() for stack in stacks])
-    tensors |= {f"history.{k}": torch.from_numpy(np.stack(v)) for k, v in progress.history.items()}
-    tensors |= {k: torch.from_numpy(getattr(progress, k)) for k in ("best_epoch", "best_score", "stopped")}
-    about = {"stamp": stamp, "epoch": progress.epoch, "factors": factors}
-    write_tensors(path, tensors, about | {"failed": {str(k): v for k, v in progress.failed.items()}})
+    tensors |= {f"history.{k}": torch.from_numpy(np.stack(v)) for k, v in course.history.items()}
+    tensors |= {k: torch.from_numpy(getattr(course, k)) for k in ("best_epoch", "best_score", "stopped")}
+    about = {"stamp": stamp, "epoch": course.epoch, "factors": factors}
+    write_tensors(path, tensors, about | {"failed": {str(k): v for k, v in course.failed.items()}})
 
 
-def resume(path: Path, stamp: str, schedule: Any, progress: Progress, stacks: list[Stack]) -> None:
+def resume(path: Path, stamp: str, schedule: Any, course: Course, stacks: list[Stack]) -> None:
     """Take over a checkpoint, if it is of the same data and settings."""
     tensors, about = read_tensors(path)
     if about.get("stamp") != stamp or about["factors"] != [schedule(epoch) for epoch in range(about.get("epoch", 0))]:
@@ -48,12 +48,12 @@ def resume(path: Path, stamp: str, schedule: Any, progress: Progress, stacks: li
     for stack in stacks:
         stack.load(tensors)
     for name in ("best_epoch", "best_score", "stopped"):
-        setattr(progress, name, tensors[name].numpy())
-    progress.failed = {int(k): v for k, v in about["failed"].items()}
-    progress.history = {
+        setattr(course, name, tensors[name].numpy())
+    course.failed = {int(k): v for k, v in about["failed"].items()}
+    course.history = {
         k.removeprefix("history."): list(v.numpy()) for k, v in tensors.items() if k.startswith("history.")
     }
-    progress.epoch = about["epoch"]
+    course.epoch = about["epoch"]
 
 
 def join(states: list[Tensors]) -> Tensors:

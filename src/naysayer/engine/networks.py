@@ -16,6 +16,23 @@ from torch.nn import functional as F
 from naysayer.common.checks import check_count
 from naysayer.labels.checks import check_n_classes
 
+__all__ = [
+    "CIFAR10_DEVIATION",
+    "CIFAR10_MEAN",
+    "MLP",
+    "NETWORKS",
+    "BatchNorm",
+    "Convolution",
+    "DenseBlock",
+    "ImageNetwork",
+    "Residual",
+    "StackedLinear",
+    "densenet",
+    "linear",
+    "mlp",
+    "resnet34",
+]
+
 CIFAR10_MEAN = (0.4914, 0.4822, 0.4465)  # of the red, green and blue of all pixels of the 50,000 training images
 CIFAR10_DEVIATION = (0.2470, 0.2435, 0.2616)
 

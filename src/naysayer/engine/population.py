@@ -30,7 +30,7 @@ from naysayer.common.fingerprint import fingerprint, structure_of
 from naysayer.common.progress import Bar
 from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine.bound import set_training, stacked_logits
-from naysayer.engine.checkpoint import Array, Progress
+from naysayer.engine.checkpoint import Array, Course
 from naysayer.engine.optimizers import OPTIMIZERS
 from naysayer.engine.recipe import Augment, Recipe, Tensors, as_recipe
 from naysayer.engine.source import Reduce, Source, as_inputs, resident, to_float
@@ -164,23 +164,23 @@ class Population:
         self.parameters = _stack(trained, self.device)
         self.buffers = _stack([f | dict(m.named_buffers()) for f, m in zip(frozen, modules)], self.device)
         self.history: dict[str, np.ndarray[Any, Any]] = {}
-        self.progress = Progress(self.n_runs)
+        self.course = Course(self.n_runs)
         self.interrupted = False
 
     @property
     def best_epoch(self) -> Array:
         """The epoch whose state each run keeps, (M,)."""
-        return self.progress.best_epoch
+        return self.course.best_epoch
 
     @property
     def best_score(self) -> Array:
         """What it scored on the examples held out, (M,)."""
-        return self.progress.best_score
+        return self.course.best_score
 
     @property
     def failed(self) -> dict[int, str]:
         """What went wrong in which run."""
-        return self.progress.failed
+        return self.course.failed
 
     def _own(self, objective: Objective | Sequence[Objective]) -> list[Objective]:
         """Give each run its objective, on the device; what several runs share is copied once."""
@@ -244,10 +244,10 @@ class Population:
             (unbiased cross-entropy) or "objective" (the objective's own loss).
         groups : (M,) names of groups of runs whose validation scores are averaged, so that the best epoch is chosen for
             all of them together, as in cross-validation; None leaves each run alone.
-        patience : stop a run after so many epochs without a better score.
+        patience : stop a run after this many epochs without a better score.
         class_risks : record each class's part of the unbiased cross-entropy risk on the training rows,
             as "class_risk_0" and so on.
-        checkpoint : file to save to every half minute and to go on from if it is there.
+        checkpoint : file to save to every half minute and to resume from if it is there.
         bar : told after each epoch.
         """
         if select not in CRITERIA:
@@ -262,7 +262,7 @@ class Population:
         stamp = "" if path is None else self._stamp(source, select, class_risks, members)
         example = source.example()
         chunks = self._group(source, example)
-        progress = self.progress = Progress(self.n_runs)
+        course = self.course = Course(self.n_runs)
         self.interrupted = False
         with _matmul_precision(), self._threads(source, len(chunks)) as spread:
             settings = self._settings(class_risks)
@@ -271,23 +271,23 @@ class Population:
                 for runs in chunks
             ]
             if path is not None and path.exists():
-                checkpoints.resume(path, stamp, self._factor, progress, stacks)
-                for _ in range(min(progress.epoch, max_epochs) if bar is not None else 0):
+                checkpoints.resume(path, stamp, self._factor, course, stacks)
+                for _ in range(min(course.epoch, max_epochs) if bar is not None else 0):
                     bar()  # type: ignore[misc]
             saved = time.monotonic()
             try:
-                while progress.epoch < max_epochs and not progress.stopped.all():
-                    self._epoch(progress, stacks, spread, select, members, patience)
+                while course.epoch < max_epochs and not course.stopped.all():
+                    self._epoch(course, stacks, spread, select, members, patience)
                     if bar is not None:
                         bar()
                     if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-                        self._save(path, stamp, progress, stacks)
+                        self._save(path, stamp, course, stacks)
                         saved = time.monotonic()
                 if path is not None:
-                    self._save(path, stamp, progress, stacks)
+                    self._save(path, stamp, course, stacks)
             except KeyboardInterrupt:
                 self.interrupted = True
-        self.history = {name: np.stack(values) for name, values in progress.history.items()}
+        self.history = {name: np.stack(values) for name, values in course.history.items()}
         self.parameters = checkpoints.join([s.best_parameters for s in stacks])
         self.buffers = checkpoints.join([s.best_buffers for s in stacks])
         return self
@@ -373,7 +373,7 @@ class Population:
 
     def _epoch(
         self,
-        progress: Progress,
+        course: Course,
         stacks: list[Stack],
         spread: Callable[..., Iterable[Tensors]],
         select: str,
@@ -381,16 +381,16 @@ class Population:
         patience: int | None,
     ) -> None:
         """Train one epoch, take over its scores, keep the states that are the best yet, stop the runs that are done."""
-        epoch, stopped = progress.epoch, progress.stopped
+        epoch, stopped = course.epoch, course.stopped
         factor = self._factor(epoch)
         active = [s for s in stacks if not stopped[s.runs].all()]
         scores = list(spread(lambda stack: stack.epoch(epoch, factor), active))
         values = self._fetch(active, scores, stopped)
         for name, row in values.items():
-            progress.history.setdefault(name, []).append(row)
+            course.history.setdefault(name, []).append(row)
         broken = ~stopped & ~np.isfinite(values["loss"])
         for run in np.flatnonzero(broken):
-            progress.failed[int(run)] = (
+            course.failed[int(run)] = (
                 f"its loss was {values['loss'][run]} in epoch {epoch}, at learning rate {self.lr[run]:g}"
             )
         stopped = stopped | broken
@@ -398,15 +398,15 @@ class Population:
         if f"valid_{select}" in values:
             scored = np.where(broken, np.nan, values[f"valid_{select}"] * (1 if select == "accuracy" else -1))
             now = np.where(members @ np.isnan(scored) > 0, -np.inf, members @ np.nan_to_num(scored))
-            better = ~stopped & (now > progress.best_score)
-        progress.best_score = np.where(better, now, progress.best_score)
-        progress.best_epoch = np.where(better, epoch, progress.best_epoch)
+            better = ~stopped & (now > course.best_score)
+        course.best_score = np.where(better, now, course.best_score)
+        course.best_epoch = np.where(better, epoch, course.best_epoch)
         for stack in active:
             stack.keep(better[stack.runs])
         if patience is not None and f"valid_{select}" in values:
-            stopped = stopped | (epoch - progress.best_epoch >= patience)
-        progress.stopped = stopped
-        progress.epoch = epoch + 1
+            stopped = stopped | (epoch - course.best_epoch >= patience)
+        course.stopped = stopped
+        course.epoch = epoch + 1
 
     def _fetch(self, active: list[Stack], scores: list[Tensors], stopped: Array) -> dict[str, Array]:
         """An epoch's scores by name, (M,) each, NaN for the runs that have stopped: the epoch's one wait."""
@@ -434,9 +434,9 @@ class Population:
             }
         )
 
-    def _save(self, path: Path, stamp: str, progress: Progress, stacks: list[Stack]) -> None:
-        factors = [self._factor(epoch) for epoch in range(progress.epoch)]
-        checkpoints.save(path, stamp, factors, progress, stacks)
+    def _save(self, path: Path, stamp: str, course: Course, stacks: list[Stack]) -> None:
+        factors = [self._factor(epoch) for epoch in range(course.epoch)]
+        checkpoints.save(path, stamp, factors, course, stacks)
 
     # ---- use ------------------------------------------------------------------------------------------------
 

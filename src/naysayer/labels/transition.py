@@ -13,6 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from naysayer.labels.checks import check_classes, check_n_classes, check_transition
 
+__all__ = [
+    "LARGEST_CONDITION",
+    "biased",
+    "estimate",
+    "inverse",
+    "noisy",
+    "uniform",
+]
+
 LARGEST_CONDITION = 1e5  # beyond this the weights are so large that no estimate means anything
 
 

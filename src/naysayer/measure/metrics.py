@@ -25,6 +25,23 @@ from naysayer.losses import Loss, cross_entropy, get_loss
 from naysayer.measure.intervals import Floats, Interval, mean_interval, tail_probability
 from naysayer.measure.sample import read, read_outputs
 
+__all__ = [
+    "Comparison",
+    "Reliability",
+    "accuracy_interval",
+    "accuracy_score",
+    "accuracy_scorer",
+    "class_prior",
+    "class_prior_interval",
+    "compare",
+    "confusion_matrix",
+    "make_scorer",
+    "reliability",
+    "risk",
+    "risk_interval",
+    "risk_scorer",
+]
+
 Scorer = Callable[[Any, Any, Any], float]
 
 

@@ -60,9 +60,13 @@ def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
         weights = Path(str(read["weights"])).name
         if "network" in about["extra"]:  # where models from stores used to keep the name of theirs
             about["settings"].setdefault("network", about["extra"]["network"])
+    except NotADirectoryError:
+        raise ValueError(f"a model is a folder; {folder} is a file") from None
     except FileNotFoundError:
         raise FileNotFoundError(f"no model at {folder}: it has no model.json") from None
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except KeyError as error:
+        raise ValueError(f"{folder / 'model.json'} is not a whole model file: it lacks {error}") from None
+    except (ValueError, TypeError, OSError) as error:
         raise ValueError(f"{folder / 'model.json'} is not a whole model file: {error}") from None
     return about, read_tensors(folder / weights)[0]
 

@@ -87,7 +87,7 @@ class SurveyQuestion:
         return {option.id: k for k, option in enumerate(self.options)}
 
     def definition(self) -> dict[str, Any]:
-        """All that the meaning of a stored answer hangs on; the question's words are not part of it."""
+        """All on which the meaning of a stored answer depends; the question's words are not part of it."""
         return {"id": self.id, "options": [o.id for o in self.options], "mode": self.mode, "epsilon": self.epsilon}
 
 
@@ -337,7 +337,7 @@ def equal_epsilon(n_options: int, share: float = 0.2) -> float:
     .. math:: \frac{\lambda (1 - \lambda)}{(t - o)^2} = (K-1)^2\, \bar\lambda (1 - \bar\lambda), \qquad
         \bar\lambda = \frac{1 - \pi}{K - 1}.
 
-    With that ε, mostly near 1, as many people are needed, and no answer is ruled out.
+    With that ε, usually near 1, the same number of people is needed, and no answer is ruled out.
 
     Examples
     --------
