@@ -89,11 +89,8 @@ def main() -> None:
         }
     if arguments.against:
         compare(results, json.loads(Path(arguments.against).read_text())["methods"])
-    save(
-        arguments.out,
-        "mnist-traced" if arguments.traced else "mnist",
-        about | {"epochs": arguments.epochs, "trials": len(y_bar), "methods": results},
-    )
+    name = "mnist-traced" if arguments.traced else "mnist"
+    save(arguments.out, name, about | {"epochs": arguments.epochs, "trials": len(y_bar), "methods": results})
 
 
 if __name__ == "__main__":

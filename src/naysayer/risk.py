@@ -30,7 +30,7 @@ def shares(counts: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def scales_by_class(counts: Tensor, prior: Tensor, alpha: Tensor | float) -> Tensor:
-    r"""The paper's weights π̄_c/n_c, :math:`w_i = \alpha\, \bar\pi_c / n_c` for "not c" and :math:`(1 - \alpha) / n` for "is c".
+    r"""The weights π̄_c/n_c: :math:`w_i = \alpha\, \bar\pi_c / n_c` for "not c", :math:`(1-\alpha)/n` for "is c".
 
     A class absent from the batch adds nothing. With plain 1/n, the random class counts of a batch would make some
     class risks negative at every step. Counts (..., K + 1), π̄ (..., K), α (..., 1) → scales (..., K + 1).
