@@ -4,8 +4,8 @@ r"""What answers tell: labels to train on, how often people err, how common each
 wrong far more often than e, since most questions are about a class that the item is not: of 10 classes and e = 2% it
 is wrong in 15% of the cases. So a yes is never taken as certain. In training it says that c is :math:`(1-e) : e` more
 likely than any other class, just as a no says that of the others
-(:class:`naysayer.objectives.likelihood.Likelihood`); twice yes counts as one, and a yes that somebody else answered with
-no as nothing. And in every estimate an answer counts as
+(:class:`naysayer.objectives.likelihood.Likelihood`); twice yes counts as one, and a yes that somebody else answered
+with no as nothing. And in every estimate an answer counts as
 
 .. math:: z = \frac{[\text{yes}] - e}{1 - 2e}, \qquad E[z \mid \text{class } y, \text{asked about } c] = [y = c].
 
