@@ -351,6 +351,14 @@ def reproduction() -> list[list[float]]:
     return [[full["seconds"]["table3-mnist-256"]], [full["total_seconds"]], [small["seconds"]]]
 
 
+def before_and_after() -> list[list[float]]:
+    rows = []
+    for device, name in (("cuda", [200.0]), ("cpu", [])):  # the H200's name has a number
+        for row in result(f"throughput-{device}")["before_and_after"]:
+            rows.append([*name, row["runs"], row["before_ms"], row["after_ms"], row["ratio"]])
+    return rows
+
+
 def soak() -> list[list[float]]:
     rows = []
     for store in (result("soak")[name] for name in ("sqlite", "postgresql")):
@@ -367,6 +375,7 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     "throughput-cpu": lambda: columns(
         result("throughput-cpu")["engine"], "runs", "ms_per_run_epoch", "ratio_to_bare", "textbook_ratio"
     ),
+    "before-and-after": before_and_after,
     "memory": lambda: columns(result("labels-cpu")["training"], "seconds", "data_mb", "extra_mb"),
     "cifar": cifar,
     "reproduction": reproduction,
@@ -395,6 +404,12 @@ def test_a_table_with_another_number_is_found():
     assert mismatches(shown, [[1200, 2.44], [3, 0.1]]) == [(["1,200", "2.5"], [1200, 2.44])]
     assert mismatches(shown, [[1200, 2.5]]) == [(["3", "0.10"], [])]
     assert mismatches(shown, [[1200, 2.5], [3, 0.1, 4]]) == [(["3", "0.10"], [3, 0.1, 4])]
+
+
+def test_the_engine_gives_the_numbers_that_it_gave():
+    before, now = (result(name)["methods"] for name in ("mnist-before", "mnist-traced"))
+    for method, trials in before.items():
+        np.testing.assert_allclose(now[method]["last_epoch"], trials["last_epoch"], rtol=0, atol=1e-9)
 
 
 def test_mnist_came_out_as_expected():
