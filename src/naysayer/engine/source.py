@@ -25,7 +25,8 @@ from naysayer.labels.weights import count_labels, is_sets
 Reduce = Callable[[Tensor], Tensor]
 Scored = Iterator[tuple[Tensor, Tensor]]  # blocks of inputs (C, b, ...) and labels (C, b) or (C, b, K)
 
-_SETS_AT_ONCE = 32  # steps whose ruled-out rows are looked up together: all of an epoch's may not fit into memory
+_STEPS_AT_ONCE = 32  # dealt together at the least; as many more as their labels and counts take little memory
+_AT_ONCE = 1 << 20  # labels, or counts of labels, dealt together
 
 
 class Batch(NamedTuple):
@@ -166,7 +167,8 @@ class Resident(Source):
         size = -(-self.n_rows // self.n_steps)
         order = torch.cat([order, order[:, : self.n_steps * size - self.n_rows]], dim=1)
         order = order.view(len(order), self.n_steps, size).transpose(0, 1).contiguous()
-        for part in order.split(_SETS_AT_ONCE) if is_sets(self.y) else (order,):
+        per_step = len(self._seeds[runs]) * self.n_classes * (size if is_sets(self.y) else 1)
+        for part in order.split(max(1, _AT_ONCE // per_step // _STEPS_AT_ONCE) * _STEPS_AT_ONCE):
             yield Batch(part, self._labels(part, runs))
 
     def inputs(self, batch: Batch) -> Tensor:
