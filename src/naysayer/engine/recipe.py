@@ -20,6 +20,7 @@ from naysayer.objectives import Objective
 
 Augment = Callable[[Tensor, Tensor], Tensor]
 Tensors = dict[str, Tensor]
+Logits = Callable[[Tensors, Tensors, Tensor], Tensor]  # parameters, buffers, inputs (C, B, ...) → (C, B, K)
 
 
 class Runs(NamedTuple):
@@ -29,9 +30,7 @@ class Runs(NamedTuple):
     epoch: Tensor  # (), on the device, so that a captured step reads the current one
     parameters: Tensors  # (C, ...) each; those that the step trains
     buffers: Tensors  # (C, ...) each
-    logits: Callable[
-        [Tensors, Tensors, Tensor], Tensor
-    ]  # what others predict: parameters, buffers, (C, B, ...) → (C, B, K)
+    logits: Logits  # what other parameters and buffers predict
 
 
 class Told(NamedTuple):
