@@ -1080,7 +1080,7 @@ def test_a_model_that_is_not_there(tmp_path, fitted):
         ComplementaryClassifier.load(tmp_path / "other")
     with raises(f"no model at {tmp_path}: it has no model.json", FileNotFoundError):
         ComplementaryClassifier.load(tmp_path)
-    with raises("is not a whole model file"):
+    with raises("a model is a folder; "):
         ComplementaryClassifier.load(tmp_path / "file")
     fitted[0].save(tmp_path)
     weights = next(tmp_path.glob("weights-*"))

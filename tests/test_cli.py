@@ -506,7 +506,7 @@ def test_tables_that_cannot_be_read(refuses, tmp_path, pets, model):
 def test_models_that_cannot_be_used(refuses, tmp_path, pets, model):
     for command in ("predict", "evaluate"):
         refuses("nowhere: it has no model.json", command, tmp_path / "nowhere", pets)
-        refuses("is not a whole model file", command, pets, pets)
+        refuses("a model is a folder; ", command, pets, pets)
         refuses("`device` must be", command, model, pets, "--device", "toaster")
     X, y_bar = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
     bare = ComplementaryClassifier("forward", max_epochs=1, n_seeds=1, lr=0.01).fit(X, y_bar)

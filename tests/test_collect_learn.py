@@ -317,7 +317,7 @@ def test_what_cannot_be_trained_says_so(tmp_path):
     with raises("no model at", FileNotFoundError):
         learn.load(tmp_path)
     (tmp_path / "model.json").write_text('{"extra": {}}')
-    with raises("model.json is not a whole model file: 'format'"):
+    with raises("model.json is not a whole model file: it lacks 'format'"):
         learn.load(tmp_path)
 
 
