@@ -245,7 +245,13 @@ def test_a_backbone_in_bfloat16_trains_and_is_known_again(tmp_path):
     X, _, y_bar = blobs()
     network = Half()
     make(network).fit(X, y_bar, max_epochs=1, checkpoint=tmp_path / "runs")
-    make(network).fit(X, y_bar, max_epochs=2, checkpoint=tmp_path / "runs")
+    resumed = make(network).fit(X, y_bar, max_epochs=2, checkpoint=tmp_path / "runs")
+    assert_same_runs(resumed, make(network).fit(X, y_bar, max_epochs=2))
+    assert torch.equal(resumed.state(0)["backbone.weight"], network.backbone.weight)
+    with torch.no_grad():
+        network.backbone.weight += 1
+    with raises("is of other data or settings"):
+        make(network).fit(X, y_bar, max_epochs=3, checkpoint=tmp_path / "runs")
 
 
 def test_a_buffer_that_parts_share_is_one():
