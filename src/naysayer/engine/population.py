@@ -37,7 +37,7 @@ from naysayer.engine.source import Reduce, Source, as_inputs, resident, to_float
 from naysayer.engine.stack import EVALUATE, Settings, Stack
 from naysayer.objectives import Objective
 
-CRITERIA = ("accuracy", "risk", "objective")
+CRITERIA = ("accuracy", "risk", "objective", "last")
 PRECISIONS = ("float32", "bfloat16")
 CHECKPOINT_SECONDS = 30.0
 _SMALL_STEP = 2e8  # floating-point operations of a step that one thread does alone
@@ -228,6 +228,7 @@ class Population:
         patience: int | None = None,
         class_risks: bool = False,
         checkpoint: str | Path | None = None,
+        until: float | None = None,
         bar: Bar | None = None,
     ) -> Population:
         """Train all runs.
@@ -241,13 +242,14 @@ class Population:
         rows, validation_rows : (n,) rows of X for all runs, or (M, n), one row per run; by default all, and none.
         test : (X, y_true), scored after every epoch and used for nothing else.
         select : by what a run's best epoch is chosen on the validation rows: "accuracy" (unbiased zero-one), "risk"
-            (unbiased cross-entropy) or "objective" (the objective's own loss).
+            (unbiased cross-entropy) or "objective" (the objective's own loss); "last" takes the last one.
         groups : (M,) names of groups of runs whose validation scores are averaged, so that the best epoch is chosen for
             all of them together, as in cross-validation; None leaves each run alone.
         patience : stop a run after this many epochs without a better score.
         class_risks : record each class's part of the unbiased cross-entropy risk on the training rows,
             as "class_risk_0" and so on.
         checkpoint : file to save to every half minute and to resume from if it is there.
+        until : a moment of :func:`time.monotonic` after which no epoch is begun but the first.
         bar : told after each epoch.
         """
         if select not in CRITERIA:
@@ -277,6 +279,8 @@ class Population:
             saved = time.monotonic()
             try:
                 while course.epoch < max_epochs and not course.stopped.all():
+                    if until is not None and course.epoch > 0 and time.monotonic() > until:
+                        break
                     self._epoch(course, stacks, spread, select, members, patience)
                     if bar is not None:
                         bar()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable
 from typing import Any
@@ -222,17 +223,16 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         `extra` is whatever JSON can hold; a loaded model has it as `extra_`.
         """
         check_is_fitted(self)
-        text = _checked_booster(self.booster_.model_to_string(num_iteration=-1), len(self.classes_))
+        text = booster_to_text(self.booster_, len(self.classes_))
         write_estimator(path, self, extra, booster_=np.frombuffer(text.encode(), dtype=np.uint8))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BoostedClassifier:
         """Load a saved model; it predicts the same bits. A file from a stranger runs no code of theirs."""
-        model, lightgbm = read_estimator(path, cls), _import_lightgbm()
+        model = read_estimator(path, cls)
         try:
-            text = _checked_booster(model.booster_.tobytes().decode(), len(model.classes_))
-            model.booster_ = lightgbm.Booster(model_str=text)
-        except (ValueError, TypeError, KeyError, AttributeError, lightgbm.basic.LightGBMError) as error:
+            model.booster_ = booster_from_text(model.booster_.tobytes().decode(), len(model.classes_))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"cannot load the model at {path}: {error}") from None
         return model
 
@@ -349,6 +349,20 @@ def _held_out_scores(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) 
     return evaluate
 
 
+def booster_to_text(booster: Any, n_classes: int) -> str:
+    """Give LightGBM's trees as text."""
+    return _checked_booster(booster.model_to_string(num_iteration=-1), n_classes)
+
+
+def booster_from_text(text: str, n_classes: int) -> Any:
+    """Give the booster of such a text, which may come from a stranger."""
+    lightgbm = _import_lightgbm()
+    try:
+        return lightgbm.Booster(model_str=_checked_booster(text, n_classes))
+    except lightgbm.basic.LightGBMError as error:
+        raise ValueError(str(error)) from None
+
+
 def _checked_booster(text: str, n_classes: int) -> str:
     """Check that every path through LightGBM's trees ends at a leaf, since its reader and its predictions trust them.
 
@@ -386,6 +400,11 @@ def _check_tree(lines: list[str], n_features: int) -> None:
     ends = (children < 0) & (~children < n_leaves) | (children > place) & (children < n_leaves - 1)
     if not ends.all() or not ((feature >= 0) & (feature < n_features) & (kind & 1 == 0)).all():
         raise ValueError("it holds a tree whose nodes point nowhere")
+
+
+def is_available() -> bool:
+    """Whether LightGBM is installed."""
+    return importlib.util.find_spec("lightgbm") is not None
 
 
 def _import_lightgbm() -> Any:

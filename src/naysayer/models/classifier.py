@@ -1,4 +1,4 @@
-"""Networks with scikit-learn's interface: train populations, choose by estimated accuracy, predict, save and load."""
+"""The classifier with scikit-learn's interface: train members, pool them, say how accurate they are, save and load."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import json
 import math
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -21,54 +23,67 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysayer.common.checks import check_count, to_numpy
-from naysayer.common.progress import progress_bar
+from naysayer.common.progress import Bar, progress_bar
 from naysayer.engine.networks import NETWORKS
-from naysayer.engine.population import Population, Schedule, cosine_schedule, logits_of, pick_device, step_schedule
+from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, step_schedule
 from naysayer.engine.recipe import Recipe
 from naysayer.engine.source import Resident, as_inputs
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.losses import Loss
 from naysayer.measure.intervals import Interval, tail_probability
+from naysayer.measure.planning import labels_needed
 from naysayer.measure.sample import take
+from naysayer.models import boosting
 from naysayer.models.base import ComplementaryMixin
-from naysayer.models.crossfit import predict_held_out, rotate
+from naysayer.models.crossfit import split
+from naysayer.models.members import Boosted, Forest, Member, Neighbours, Networks, member_from_dict
+from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
 from naysayer.objectives import OBJECTIVES, Objective, make
 
-AUTO = ("forward", "ascent", "pairwise")
 Network = str | nn.Module | Callable[[int, int], nn.Module]
+
+RATES = (1e-3, 3e-3, 1e-2)
+MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
+MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
+OTHERS = ("forest", "boosting", "neighbours")  # members that are no networks
+NAMES = (*OBJECTIVES, "linear", *OTHERS)
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What is tried: each method with each learning rate and seed, and the rows that each seed trains on."""
+class _Candidate:
+    """What may become a member: a method on a network at some learning rates, or trees, which have neither."""
 
-    objectives: dict[str, Objective]
-    rates: NDArray[np.float64]
+    method: str
+    network: Network | None = None
+    objective: Objective | None = None
+    rates: tuple[float, ...] = ()
+    epochs: int = 0
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The seeds of the runs, and the rows that each learns from and holds out."""
+
     seeds: list[int]
     rows: NDArray[np.int64]  # (S, N - h)
     held_out: NDArray[np.int64]  # (S, h)
 
 
 @dataclass(frozen=True)
-class _Chosen:
-    """A setting, its estimated accuracy, and its runs: `members` among all runs of the method."""
+class _Trained:
+    """A member, what is said of it, and its probabilities of the rows that it held out, (R, N, K)."""
 
-    method: str
-    lr: float
-    epoch: int
-    score: float
-    runs: Population
-    members: NDArray[np.int64]
+    member: Member
+    about: dict[str, Any]
+    objective: Objective | None
+    held_out: NDArray[np.float32]
 
 
-def _best_of(method: str, runs: Population, n_seeds: int) -> _Chosen:
-    """Choose the learning rate with the best estimate, pooled over the seeds, which follow each other."""
-    first = int(np.argmax(runs.best_score))
-    members = np.arange(first, first + n_seeds)
-    score, epoch = float(runs.best_score[first]), int(runs.best_epoch[first])
-    return _Chosen(method, runs.lr[first], epoch, score, runs, members)
+def _name(network: Network | None) -> str | None:
+    """The name of a network, if it has one."""
+    return network if isinstance(network, str) else None
 
 
 def _same_matrix(one: Any, other: Any) -> bool:
@@ -79,37 +94,45 @@ def _same_matrix(one: Any, other: Any) -> bool:
 
 
 class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
-    """A neural network learned from labels that say what examples are not.
+    """Learn from labels that say what examples are not, and tell how accurate the model is from such labels alone.
 
-    For each method and learning rate it trains `n_seeds` runs, each of which holds out a different part of the labels.
-    The setting and the epoch are chosen by the accuracy estimated on the held-out labels, pooled over the seeds; no
-    true label is ever needed. The runs of the chosen setting predict together, by the mean of their probabilities.
+    Several members learn: networks by several methods, and trees. Each consists of runs that hold out different rows.
+    All members predict together, weighted by how likely they make the labels that they did not see
+    (:mod:`naysayer.models.pooling`). The accuracy of this very pool is estimated from labels that had no part in it.
 
     Parameters
     ----------
-    method : a name in :data:`naysayer.objectives.OBJECTIVES` ("free", "max", "ascent", "forward", "pairwise"), a list
-        of them, or "auto", which tries "forward", "ascent" and "pairwise"; or a dict from names to objectives of your
-        own, which keep their own loss, transition matrix, alpha, beta and gamma.
+    method : "auto", which trains what suits the data: forward correction on the network given and on a linear one, a
+        forest, boosted trees if LightGBM is installed and the data is not too large, and gradient ascent where rows are
+        many; or one or several of "free", "max", "ascent", "forward", "pairwise" (the names in
+        :data:`naysayer.objectives.OBJECTIVES`), "linear" (forward correction on a linear network), "forest" and
+        "boosting"; or a dict from names to objectives of your own, which keep their own loss, transition matrix, alpha,
+        beta and gamma.
     network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear" or, for images, "convolution"); a function
         (n_features, n_classes) → module, which gives each run its own start; or a module that maps (B, ...) inputs to
-        (B, K) logits, of which each run gets a copy as it is, weights included.
+        (B, K) logits, of which each run gets a copy as it is, weights included. With any but "mlp", "auto" trains
+        networks alone.
     hidden : widths of the MLP's hidden layers.
     loss : for "free", "max" and "ascent", a loss of :mod:`naysayer.losses`, by name or as a callable.
-    lr : learning rate or rates to try.
+    lr : learning rate or rates; each makes a member. "auto" takes 0.001, 0.003 and 0.01, and for `method` "auto" and
+        "linear" rates of their own.
     weight_decay : on weights, not on biases.
     optimizer, momentum, schedule : "adam", "adamw" or "sgd"; None, "cosine", "step" or a function from epoch to factor.
     recipe : how a step uses network, views and objective: a name in :data:`naysayer.engine.recipe.RECIPES`, or a
         :class:`~naysayer.engine.recipe.Recipe`.
-    max_epochs, patience : number of epochs, and after how many without a better estimate a setting stops; None never.
-    batch_size : "auto" takes about a thirtieth of the examples, from 64 to 256.
-    n_seeds : runs per setting.
-    validation_fraction : share of the labels that each run holds out; 1 / n_seeds is cross-validation.
-    refit : train the chosen setting again on all examples, for the chosen number of epochs.
+    max_epochs : number of epochs; `method` "auto" takes 30 (60 for the linear network), or fewer if there are millions
+        of rows.
+    patience : None trains all epochs. A number stops a member after so many epochs without a better estimate, and
+        takes its best one; half of the held-out labels choose, and only the other half can then judge.
+    batch_size : "auto" takes about a thirtieth of the examples, from 16 to 256.
+    n_seeds : runs per member; "auto" holds out each row four times, beyond 2,000 rows twice.
+    validation_fraction : share of the rows that each run holds out.
     beta, gamma : gradient ascent's tolerance and step scale.
     alpha : weight of complementary against ordinary labels where both occur; None weighs every example equally.
     classes : the class values; None takes those that occur in `y_bar`. Pass them if some class is never ruled out.
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
     standardize : bring features to mean 0 and deviation 1; images in uint8 are divided by 255 instead.
+    time_limit : seconds after which no member is begun and networks stop; the first member always gets an epoch.
     device : "auto", "cpu", "cuda".
     checkpoint : folder to save the training in, from which it resumes after an interruption.
     verbose : 1 shows a progress bar.
@@ -118,11 +141,13 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
-    method_, lr_, best_epoch_ : what was chosen.
-    objective_ : the settings of the chosen method's objective, all of its constructor's arguments.
-    estimated_accuracy_ : (estimate, low, high) from the labels held out, at the chosen setting. It was chosen as the
-        best of several, so it is a little optimistic; :meth:`score` on labels kept apart is not.
-    trials_ : one dict per setting: method, lr, epoch, estimated accuracy; None where no run of it came to one.
+    estimated_accuracy_ : (estimate, low, high) of the model that predicts, from labels that had no part in what they
+        judge. The estimate is unbiased, so it may leave [0, 1].
+    trials_ : one dict per member: method, network, lr, epoch, its own estimated accuracy, and its weight; None and 0
+        where a run of it failed.
+    method_, network_, lr_, best_epoch_ : of the member with the largest weight.
+    objective_ : the settings of that member's objective, all of its constructor's arguments; empty for trees.
+    members_, pool_ : the members with a weight, and how they are mixed.
     history_ : columns (method, lr, seed, epoch, loss, valid_accuracy, ...), one row per epoch and run.
     failed_ : what went wrong in which runs; they were stopped alone.
 
@@ -132,7 +157,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     >>> import naysayer
     >>> X, y = load_iris(return_X_y=True)
     >>> y_bar = naysayer.complement(y, n_classes=3, random_state=0)       # all we are told: not this one
-    >>> model = ComplementaryClassifier(method="forward", lr=0.01, max_epochs=60, random_state=0).fit(X, y_bar)
+    >>> model = ComplementaryClassifier(random_state=0).fit(X, y_bar)
     >>> bool((model.predict(X) == y).mean() > 0.9)
     True
     """
@@ -144,24 +169,24 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         *,
         hidden: Sequence[int] = (128,),
         loss: str | Loss = "cross_entropy",
-        lr: float | Sequence[float] = (1e-3, 3e-3, 1e-2),
+        lr: float | Sequence[float] | str = "auto",
         weight_decay: float = 1e-4,
         optimizer: str = "adam",
         momentum: float = 0.9,
         schedule: str | Schedule | None = None,
         recipe: str | Recipe = "plain",
         max_epochs: int = 100,
-        patience: int | None = 30,
+        patience: int | None = None,
         batch_size: int | str = "auto",
-        n_seeds: int = 5,
+        n_seeds: int | str = "auto",
         validation_fraction: float = 0.2,
-        refit: bool = False,
         beta: float = 0.0,
         gamma: float = 1.0,
         alpha: float | None = None,
         classes: ArrayLike | None = None,
         transition: ArrayLike | None = None,
         standardize: bool = True,
+        time_limit: float | None = None,
         device: str = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
         verbose: int = 0,
@@ -182,13 +207,13 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.batch_size = batch_size
         self.n_seeds = n_seeds
         self.validation_fraction = validation_fraction
-        self.refit = refit
         self.beta = beta
         self.gamma = gamma
         self.alpha = alpha
         self.classes = classes
         self.transition = transition
         self.standardize = standardize
+        self.time_limit = time_limit
         self.device = device
         self.checkpoint = checkpoint
         self.verbose = verbose
@@ -198,133 +223,323 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
 
     def fit(self, X: Any, y_bar: Any) -> ComplementaryClassifier:
         """Learn from features (N, ...) and labels: (N,) class values, "not this class", or (N, K) ruled-out rows."""
+        self._deadline = self._check_time_limit()
         inputs, labels = self._examples(X, y_bar)
-        plan = self._plan(len(labels))
-        chosen, interrupted = self._try_all(plan, inputs, labels)
-        self.method_, self.lr_, self.best_epoch_ = chosen.method, chosen.lr, chosen.epoch
-        self.objective_ = plan.objectives[chosen.method].settings()
-        self.estimated_accuracy_ = self._estimate(chosen, plan.held_out, inputs, labels)
-        if self.refit and not interrupted:
-            chosen, interrupted = self._refit(chosen, plan, inputs, labels)
+        rng = generator(self.random_state)
+        candidates = self._candidates(inputs)
+        parts = self._parts(len(labels), rng)
+        trained, interrupted = self._train(candidates, parts, inputs, labels)
+        judge = HeldOut(
+            [one.held_out for one in trained], labels, len(self.classes_), self.transition, len(parts.seeds), rng
+        )
+        self._keep(trained, judge)
         if interrupted:
-            warnings.warn("training was interrupted; the best of what was trained is kept", stacklevel=2)
-        self._keep(chosen)
-        if not interrupted:
-            self._drop_checkpoints(plan.objectives)
+            warnings.warn("training was interrupted; what was trained is kept", stacklevel=2)
+        else:
+            self._drop_checkpoints(candidates)
+        self._warn_if_nothing_was_learned(labels)
         return self
 
     def _examples(self, X: Any, y_bar: Any) -> tuple[Tensor, NDArray[Any]]:
         """Check features and labels, leave out examples of which nothing is known, and scale the features."""
         inputs = self._take(X, reset=True)
+        unlabelled = inputs[:0]
         labels, self.classes_ = encode_labels(y_bar, self.classes)
         if len(labels) != len(inputs):
             raise ValueError(f"`X` and `y_bar` must have the same number of rows; got {len(inputs)} and {len(labels)}")
         if labels.ndim == 2:
             said = labels.any(axis=1)
-            inputs, labels = inputs[torch.from_numpy(said)], labels[said]
+            inputs, unlabelled, labels = inputs[said], inputs[~said], labels[said]
         if len(labels) < 2:
             raise ValueError(f"`X` must hold at least 2 labelled examples; got n_samples={len(labels)}; add more")
         self._learn_scale(inputs)
+        self._unlabelled = self._scaled(unlabelled)
         inputs = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
         return inputs, labels
 
-    def _plan(self, n: int) -> _Plan:
-        """Check the settings, and say what is tried: methods, learning rates, seeds and what each seed holds out."""
-        objectives, rates = self._objectives(), self._rates()
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {self.validation_fraction}")
+    # ---- what is tried --------------------------------------------------------------------------------------
+
+    def _candidates(self, inputs: Tensor) -> list[_Candidate]:
+        """Check the settings, and say what is trained: methods on networks, and trees."""
+        check_count(self.max_epochs, "`max_epochs`")
+        if self.patience is not None:
+            check_count(self.patience, "`patience`")
         if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
             raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
-        check_count(self.max_epochs, "`max_epochs`")
-        n_seeds = check_count(self.n_seeds, "`n_seeds`")
-        rng = generator(self.random_state)
-        seeds = [int(seed) for seed in rng.integers(0, 2**31, size=n_seeds)]
-        n_held_out = min(n - 1, max(1, round(self.validation_fraction * n)))
-        return _Plan(objectives, rates, seeds, *rotate(rng.permutation(n), n_seeds, n_held_out))
+        if isinstance(self.method, Mapping):
+            found = [_Candidate(n, self.network, o, self._rates(RATES), self.max_epochs) for n, o in self._own().items()]
+        else:
+            found = [c for name in self._methods() for c in self._named(name, inputs)]
+        if not found:
+            raise ValueError("`method` must name at least one method")
+        found = list({(c.method, c.network if isinstance(c.network, str) else id(c.network)): c for c in found}.values())
+        for candidate in found:
+            if candidate.objective is not None:
+                candidate.objective.settings()  # one that cannot tell them is refused now, not after the training
+        return found
 
-    def _try_all(self, plan: _Plan, inputs: Tensor, labels: NDArray[Any]) -> tuple[_Chosen, bool]:
-        """Train every setting; give the one with the best estimated accuracy, and whether training was interrupted."""
-        best: _Chosen | None = None
+    def _named(self, name: str, inputs: Tensor) -> list[_Candidate]:
+        """The candidates that a name stands for."""
+        if name in OTHERS:
+            return [_Candidate(name)]
+        if name == "linear":
+            epochs = min(self.max_epochs, 60)
+            return [_Candidate("forward", "linear", self._objective("forward"), self._rates((0.02,)), epochs)]
+        if name in OBJECTIVES:
+            return [_Candidate(name, self.network, self._objective(name), self._rates(RATES), self.max_epochs)]
+        return self._auto(inputs)
+
+    def _auto(self, inputs: Tensor) -> list[_Candidate]:
+        """What suits the data: see the table in docs/python.md for the measurements behind it."""
+        n, n_classes, n_features = len(inputs), len(self.classes_), math.prod(inputs.shape[1:])
+        epochs = min(self.max_epochs, max(3, min(30, 6_000_000 // n)))
+        rates = self._rates((1e-2,) if n < MANY else (1e-3, 1e-2) if n < 10 * MANY else (3e-3,))
+        found = [_Candidate("forward", self.network, self._objective("forward"), rates, epochs)]
+        if n >= MANY:
+            found.append(_Candidate("ascent", self.network, self._objective("ascent"), self._rates((1e-3,)), epochs))
+        if self.network != "mlp":
+            return found
+        found += self._named("linear", inputs)
+        if n * n_classes <= 20_000_000:
+            found.append(_Candidate("forest"))
+        if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
+            found.append(_Candidate("boosting"))
+        if (n + len(self._unlabelled)) ** 2 * n_features <= 400_000_000_000:
+            found.append(_Candidate("neighbours"))
+        return found
+
+    def _methods(self) -> list[str]:
+        """Check the names of the methods to try; each comes once."""
+        method: Any = self.method
+        named = [method] if isinstance(method, str) or not np.iterable(method) else list(method)
+        for name in named:
+            if name != "auto" and name not in NAMES:
+                raise ValueError(f"`method` must be 'auto' or one of {', '.join(NAMES)}; got {name!r}")
+        return list(dict.fromkeys(named))
+
+    def _own(self) -> dict[str, Objective]:
+        """Check the objectives that were given."""
+        assert isinstance(self.method, Mapping)
+        n_classes = len(self.classes_)
+        for name, objective in self.method.items():
+            if not isinstance(objective, Objective) or objective.n_classes != n_classes:
+                got = objective.n_classes if isinstance(objective, Objective) else repr(objective)
+                raise ValueError(
+                    f"a `method` of your own must be an objective of {n_classes} classes; got {got} for {name!r}"
+                )
+            if not _same_matrix(objective.transition, self.transition):
+                raise ValueError(
+                    f"`transition` must be the matrix of the objective {name!r}, or None where it has none: the "
+                    f"accuracy is estimated with it"
+                )
+        return dict(self.method)
+
+    def _objective(self, name: str) -> Objective:
+        options = {"loss": self.loss, "transition": self.transition, "alpha": self.alpha}
+        return make(name, len(self.classes_), **options, beta=self.beta, gamma=self.gamma)
+
+    def _rates(self, default: tuple[float, ...]) -> tuple[float, ...]:
+        """Check the learning rates to try."""
+        if isinstance(self.lr, str) and self.lr == "auto":
+            return default
+        try:
+            rates = np.atleast_1d(np.asarray(self.lr, dtype=np.float64))
+        except (TypeError, ValueError):
+            rates = np.empty(0)
+        if rates.ndim != 1 or len(rates) == 0 or not (np.isfinite(rates) & (rates > 0)).all():
+            raise ValueError(f"`lr` must be 'auto', a positive number or some of them; got {self.lr!r}")
+        return tuple(rates.tolist())
+
+    def _parts(self, n: int, rng: np.random.Generator) -> _Parts:
+        """Say which rows each run learns from and holds out; a row is held out several times."""
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {self.validation_fraction}")
+        times = 4 if n <= 2_000 else 2
+        n_runs = round(times / self.validation_fraction) if self.n_seeds == "auto" else self.n_seeds
+        seeds = [int(seed) for seed in rng.integers(0, 2**31, size=check_count(n_runs, "`n_seeds`"))]
+        most = max(1, MOST_HELD_OUT // len(self.classes_))
+        n_held_out = min(n - 1, most, max(1, round(self.validation_fraction * n)))
+        return _Parts(seeds, *split(rng, n, len(seeds), n_held_out))
+
+    # ---- training -------------------------------------------------------------------------------------------
+
+    def _train(
+        self, candidates: list[_Candidate], parts: _Parts, inputs: Tensor, labels: NDArray[Any]
+    ) -> tuple[list[_Trained], bool]:
+        """Train every candidate; give what came of them, and whether training was interrupted."""
+        trained: list[_Trained] = []
         interrupted = False
-        history: list[dict[str, Any]] = []
         self.trials_: list[dict[str, Any]] = []
         self.failed_: list[str] = []
-        with progress_bar(len(plan.objectives) * self.max_epochs, "training", show=self.verbose > 0) as bar:
-            for method, objective in plan.objectives.items():
-                bar(0, f"training {method}")
-                n_rates, n_seeds = len(plan.rates), len(plan.seeds)
-                runs = self._population(objective, plan.seeds * n_rates, np.repeat(plan.rates, n_seeds), inputs)
-                self._train(
-                    runs,
-                    inputs,
-                    labels,
-                    max_epochs=self.max_epochs,
-                    rows=np.tile(plan.rows, (n_rates, 1)),
-                    held_out=np.tile(plan.held_out, (n_rates, 1)),
-                    groups=np.repeat(np.arange(n_rates), n_seeds),
-                    patience=self.patience,
-                    checkpoint=self._checkpoint(method),
-                    bar=bar,
-                )
-                bar(self.max_epochs - len(runs.history.get("loss", ())))  # the epochs it did not need
-                self._report(method, runs, plan, history)
-                found = _best_of(method, runs, n_seeds)
-                if np.isfinite(found.score) and (best is None or found.score > best.score):
-                    best = found
-                interrupted = runs.interrupted
+        history: list[dict[str, Any]] = []
+        total = sum(candidate.epochs or 30 for candidate in candidates)
+        with progress_bar(total, "training", show=self.verbose > 0) as bar:
+            for candidate in candidates:
+                bar(0, f"training {candidate.method}")
+                if trained and self._time_left() <= 0:
+                    break
+                try:
+                    if candidate.objective is None:
+                        trained += self._train_other(candidate, parts, inputs, labels)
+                        bar(30)
+                    else:
+                        came, interrupted = self._train_networks(candidate, parts, inputs, labels, bar, history)
+                        trained += came
+                except KeyboardInterrupt:
+                    interrupted = True
                 if interrupted:
                     break
         self.history_ = {k: np.array([row[k] for row in history]) for k in (history[0] if history else ())}
         if self.failed_:
             warnings.warn(f"{len(self.failed_)} runs were stopped: {self.failed_[0]}", ConvergenceWarning, stacklevel=3)
-        if best is not None:
-            return best, interrupted
+        if trained:
+            return trained, interrupted
         if interrupted:
             raise KeyboardInterrupt  # before the first epoch ended: there is nothing to keep
-        self._drop_checkpoints(plan.objectives)
+        self._drop_checkpoints(candidates)
         raise ValueError(f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`")
 
-    def _train(
+    def _train_networks(
         self,
-        runs: Population,
+        candidate: _Candidate,
+        parts: _Parts,
         inputs: Tensor,
         labels: NDArray[Any],
-        rows: NDArray[Any] | None = None,
-        held_out: NDArray[Any] | None = None,
-        **how: Any,
-    ) -> None:
-        """Train a population on labels that were checked; all training goes through here."""
-        runs.fit(Resident(inputs, labels, len(self.classes_), rows=rows, validation_rows=held_out), **how)
-
-    def _estimate(self, chosen: _Chosen, held_out: NDArray[Any], inputs: Tensor, labels: NDArray[Any]) -> Interval:
-        """Estimate accuracy from the labels that each chosen run held out; a row held out twice counts once."""
-
-        def predict(part: int, rows: NDArray[Any]) -> NDArray[Any]:
-            logits = chosen.runs.logits(inputs[torch.from_numpy(rows)], run=int(chosen.members[part]))
-            return np.asarray(logits.argmax(-1).numpy())
-
-        predicted = predict_held_out(held_out, len(labels), predict)
-        seen = predicted >= 0
-        sample, (predicted,) = take(labels[seen], len(self.classes_), self.transition, y_pred=predicted[seen])
-        return sample.accuracy_interval(predicted, tail_probability(0.95))
-
-    def _refit(self, chosen: _Chosen, plan: _Plan, inputs: Tensor, labels: NDArray[Any]) -> tuple[_Chosen, bool]:
-        """Train the chosen setting again on all rows; give that, or what was chosen where it did not end well."""
-        rates = np.repeat(chosen.lr, len(plan.seeds))
-        runs = self._population(plan.objectives[chosen.method], plan.seeds, rates, inputs)
-        self._train(runs, inputs, labels, max_epochs=chosen.epoch + 1)
-        if runs.failed:
-            warnings.warn("refit gave no finite loss; the runs before it are kept", ConvergenceWarning, stacklevel=3)
-        if runs.failed or runs.interrupted:
-            return chosen, runs.interrupted
-        return replace(chosen, runs=runs, members=np.arange(len(plan.seeds))), False
-
-    def _keep(self, chosen: _Chosen) -> None:
-        """Keep the states of the chosen runs, which predict together."""
+        bar: Bar,
+        history: list[dict[str, Any]],
+    ) -> tuple[list[_Trained], bool]:
+        """Train a method's runs, all learning rates at once; each rate is a member."""
+        assert candidate.objective is not None
+        n_rates, n_seeds = len(candidate.rates), len(parts.seeds)
+        runs = self._population(candidate, parts.seeds, inputs)
+        judged = parts.held_out
+        chooses = self.patience is not None  # an epoch, by labels that then cannot judge it
+        watched, judged = (np.array_split(judged, 2, axis=1) if chooses and judged.shape[1] > 1 else (judged, judged))
+        runs.fit(
+            Resident(
+                inputs,
+                labels,
+                len(self.classes_),
+                rows=np.tile(parts.rows, (n_rates, 1)),
+                validation_rows=np.tile(watched, (n_rates, 1)),
+            ),
+            max_epochs=candidate.epochs,
+            select="accuracy" if chooses else "last",
+            groups=np.repeat(np.arange(n_rates), n_seeds),
+            patience=self.patience,
+            checkpoint=self._checkpoint(candidate),
+            until=self._deadline,
+            bar=bar,
+        )
+        done = len(runs.history.get("loss", ()))
+        bar(candidate.epochs - done)  # the epochs it did not need
+        for epoch in range(done):
+            for m in range(runs.n_runs):
+                row = {k: float(v[epoch, m]) for k, v in runs.history.items()}
+                history.append({"method": candidate.method, "lr": runs.lr[m], "seed": m % n_seeds, "epoch": epoch} | row)
+        self.failed_ += [f"{candidate.method}, run {m}: {what}" for m, what in runs.failed.items()]
         device = pick_device(self.device)
-        self.module_ = chosen.runs.module.to(device)
-        self.parameters_ = {k: v[chosen.members].to(device) for k, v in chosen.runs.parameters.items()}
-        self.buffers_ = {k: v[chosen.members].to(device) for k, v in chosen.runs.buffers.items()}
+        came = []
+        for i, rate in enumerate(candidate.rates):
+            members = np.arange(i * n_seeds, (i + 1) * n_seeds)
+            about = {"method": candidate.method, "network": _name(candidate.network), "lr": rate}
+            if done == 0 or any(int(m) in runs.failed for m in members):
+                self.trials_.append(about | {"epoch": done - 1, "estimated_accuracy": None, "weight": 0.0})
+                continue
+            about["epoch"] = int(runs.best_epoch[members[0]])
+            state = ({k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers))
+            member = Networks(_name(candidate.network), runs.module.to(device), *state)
+            came.append(_Trained(member, about, candidate.objective, member.held_out(inputs, judged)))
+        return came, runs.interrupted
+
+    def _train_other(
+        self, candidate: _Candidate, parts: _Parts, inputs: Tensor, labels: NDArray[Any]
+    ) -> list[_Trained]:
+        """Train a member that is no network."""
+        table = self._scaled(inputs) if inputs.dtype == torch.uint8 else inputs
+        told = labels, len(self.classes_), self.transition
+        member: Member
+        if candidate.method == "forest":
+            member, held_out = Forest.train(table, *told, parts.seeds[0])
+        elif candidate.method == "boosting":
+            member, held_out = Boosted.train(table, *told, parts.seeds[0], parts.held_out, self._deadline)
+        else:
+            member, held_out = Neighbours.train(table, self._unlabelled, *told, parts.held_out)
+        about = {"method": candidate.method, "network": None, "lr": None, "epoch": None}
+        return [_Trained(member, about, None, held_out)]
+
+    def _population(self, candidate: _Candidate, seeds: list[int], inputs: Tensor) -> Population:
+        """Build the runs of a candidate: one for each learning rate and seed."""
+        batch = self.batch_size
+        if batch == "auto":
+            batch = int(np.clip(2 ** round(np.log2(max(1, len(inputs) / 30))), 16, 256))
+        schedule = self.schedule
+        if isinstance(schedule, str):
+            schedule = cosine_schedule(candidate.epochs) if schedule == "cosine" else step_schedule()
+        runs = Population(
+            self._build_network(candidate.network, inputs.shape[1:]),
+            candidate.objective,
+            seeds=seeds * len(candidate.rates),
+            lr=np.repeat(candidate.rates, len(seeds)).tolist(),
+            weight_decay=self.weight_decay,
+            optimizer=self.optimizer,
+            momentum=self.momentum,
+            schedule=schedule,
+            recipe=self.recipe,
+            batch_size=check_count(batch, "`batch_size`"),
+            device=self.device,
+        )
+        given = tuple(runs.logits(inputs[:1], run=0).shape)
+        if given != (1, len(self.classes_)):
+            raise ValueError(
+                f"`network` must give {len(self.classes_)} logits per example, one per class; got {given[1:]}"
+            )
+        return runs
+
+    def _keep(self, trained: list[_Trained], judge: HeldOut) -> None:
+        """Keep the members that have a weight, and tell how accurate they are together."""
+        pool = judge.pool()
+        sample, _ = take(judge.labels, judge.n_classes, judge.transition)
+        for one, p, weight in zip(trained, judge.together, pool.weights):
+            told = {"estimated_accuracy": sample.accuracy(p.argmax(axis=1)), "weight": float(weight)}
+            self.trials_.append(one.about | told)
+        kept = np.flatnonzero(pool.weights > 0)
+        self.members_ = [trained[c].member for c in kept]
+        self.pool_ = Pool(pool.temperatures[kept], pool.weights[kept])
+        chosen = trained[int(pool.weights.argmax())]
+        self.method_, self.network_ = chosen.about["method"], chosen.about["network"]
+        self.lr_, self.best_epoch_ = chosen.about["lr"], chosen.about["epoch"]
+        self.objective_ = {} if chosen.objective is None else chosen.objective.settings()
+        self.estimated_accuracy_ = judge.accuracy(tail_probability(0.95))
+
+    def _warn_if_nothing_was_learned(self, labels: NDArray[Any]) -> None:
+        """Warn if the model may be no better than guessing, and say how many labels would tell."""
+        estimate, low, high = self.estimated_accuracy_
+        guessing = 1.0 / len(self.classes_)
+        self.learned_ = low > guessing
+        if self.learned_:
+            return
+        hoped = float(np.clip(estimate, min(2 * guessing, 0.95), min(guessing + 0.5, 0.95)))
+        needed = labels_needed(len(self.classes_), hoped - guessing, hoped).complementary
+        warnings.warn(
+            f"nothing was learned that can be told from guessing: the estimated accuracy is "
+            f"{100 * min(1, max(0, estimate)):.0f} % ({100 * low:.0f} to {100 * high:.0f}), and guessing has "
+            f"{100 * guessing:.0f} %; an accuracy of {100 * hoped:.0f} % takes about {needed:,} labels to show, and "
+            f"there are {len(labels):,}",
+            stacklevel=3,
+        )
+
+    def _check_time_limit(self) -> float | None:
+        """Give the moment at which training has to end."""
+        limit = self.time_limit
+        if limit is None:
+            return None
+        if not isinstance(limit, Real) or not limit > 0:
+            raise ValueError(f"`time_limit` must be a positive number of seconds, or None; got {limit!r}")
+        return time.monotonic() + float(limit)
+
+    def _time_left(self) -> float:
+        return math.inf if self._deadline is None else self._deadline - time.monotonic()
 
     def _take(self, X: Any, *, reset: bool) -> Tensor:
         """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
@@ -361,88 +576,14 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     def _scaled(self, inputs: Tensor) -> Tensor:
         return (inputs - self.center_) / self.scale_
 
-    def _objectives(self) -> dict[str, Objective]:
-        """Build what each method minimises, by the method's name."""
-        n_classes = len(self.classes_)
-        if isinstance(self.method, Mapping):
-            for name, objective in self.method.items():
-                if not isinstance(objective, Objective) or objective.n_classes != n_classes:
-                    got = objective.n_classes if isinstance(objective, Objective) else repr(objective)
-                    raise ValueError(
-                        f"a `method` of your own must be an objective of {n_classes} classes; got {got} for {name!r}"
-                    )
-                if not _same_matrix(objective.transition, self.transition):
-                    raise ValueError(
-                        f"`transition` must be the matrix of the objective {name!r}, or None where it has none: the "
-                        f"accuracy is estimated with it"
-                    )
-            objectives = dict(self.method)
-        else:
-            options = {"loss": self.loss, "transition": self.transition, "alpha": self.alpha}
-            options |= {"beta": self.beta, "gamma": self.gamma}
-            objectives = {name: make(name, n_classes, **options) for name in self._methods()}
-        if not objectives:
-            raise ValueError("`method` must name at least one method")
-        for objective in objectives.values():
-            objective.settings()  # one that cannot tell them is refused now, not after the training
-        return objectives
-
-    def _methods(self) -> list[str]:
-        """Check the names of the methods to try; each comes once."""
-        method: Any = self.method
-        named = [method] if isinstance(method, str) or not np.iterable(method) else list(method)
-        methods = [m for name in named for m in (AUTO if name == "auto" else (name,))]
-        for name in methods:
-            if name not in OBJECTIVES:
-                raise ValueError(f"`method` must be 'auto' or one of {', '.join(OBJECTIVES)}; got {name!r}")
-        return list(dict.fromkeys(methods))
-
-    def _rates(self) -> NDArray[np.float64]:
-        """Check the learning rates to try."""
-        try:
-            rates = np.atleast_1d(np.asarray(self.lr, dtype=np.float64))
-        except (TypeError, ValueError):
-            rates = np.empty(0)
-        if rates.ndim != 1 or len(rates) == 0 or not (np.isfinite(rates) & (rates > 0)).all():
-            raise ValueError(f"`lr` must be a positive number or some of them; got {self.lr!r}")
-        return rates
-
-    def _population(self, objective: Objective, seeds: list[int], rates: NDArray[Any], inputs: Tensor) -> Population:
-        """Build the runs of one method: one for each seed and its learning rate."""
-        batch = self.batch_size
-        if batch == "auto":
-            batch = int(np.clip(2 ** round(np.log2(max(1, len(inputs) / 30))), 64, 256))
-        schedule = self.schedule
-        if isinstance(schedule, str):
-            schedule = cosine_schedule(self.max_epochs) if schedule == "cosine" else step_schedule()
-        runs = Population(
-            self._build_network(inputs.shape[1:]),
-            objective,
-            seeds=seeds,
-            lr=rates.tolist(),
-            weight_decay=self.weight_decay,
-            optimizer=self.optimizer,
-            momentum=self.momentum,
-            schedule=schedule,
-            recipe=self.recipe,
-            batch_size=check_count(batch, "`batch_size`"),
-            device=self.device,
-        )
-        given = tuple(runs.logits(inputs[:1], run=0).shape)
-        if given != (1, len(self.classes_)):
-            raise ValueError(
-                f"`network` must give {len(self.classes_)} logits per example, one per class; got {given[1:]}"
-            )
-        return runs
-
-    def _build_network(self, shape: Sequence[int]) -> nn.Module | Callable[[], nn.Module]:
+    def _build_network(self, network: Network | None, shape: Sequence[int]) -> nn.Module | Callable[[], nn.Module]:
         """Give the module to copy, or the function that builds one."""
-        network, n_classes = self.network, len(self.classes_)
+        n_classes = len(self.classes_)
         if isinstance(network, nn.Module):
             return network
         if callable(network):
             return lambda: network(math.prod(shape), n_classes)
-        build = NETWORKS.get(network)
+        build = NETWORKS.get(str(network))
         if build is None:
             known = ", ".join(NETWORKS)
             raise ValueError(
@@ -453,26 +594,16 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         widths = [check_count(width, "`hidden`") for width in self.hidden]
         return lambda: build(torch.Size(shape), n_classes, widths)
 
-    def _report(self, method: str, runs: Population, plan: _Plan, history: list[dict[str, Any]]) -> None:
-        """Record what happened in the runs of a method."""
-        n_seeds = len(plan.seeds)
-        for i, rate in enumerate(plan.rates):
-            score = float(runs.best_score[i * n_seeds])
-            trial = {"method": method, "lr": float(rate), "epoch": int(runs.best_epoch[i * n_seeds])}
-            self.trials_.append(trial | {"estimated_accuracy": score if np.isfinite(score) else None})
-        for epoch in range(len(runs.history.get("loss", ()))):
-            for m in range(runs.n_runs):
-                row = {k: float(v[epoch, m]) for k, v in runs.history.items()}
-                history.append({"method": method, "lr": runs.lr[m], "seed": m % n_seeds, "epoch": epoch} | row)
-        self.failed_ += [f"{method}, run {m}: {what}" for m, what in runs.failed.items()]
+    def _checkpoint(self, candidate: _Candidate) -> Path | None:
+        if self.checkpoint is None or candidate.objective is None:
+            return None
+        name = _name(candidate.network)
+        return Path(self.checkpoint) / f"{candidate.method}{'' if name in (None, 'mlp') else '-' + name}.safetensors"
 
-    def _checkpoint(self, method: str) -> Path | None:
-        return None if self.checkpoint is None else Path(self.checkpoint) / f"{method}.safetensors"
-
-    def _drop_checkpoints(self, methods: Iterable[str]) -> None:
+    def _drop_checkpoints(self, candidates: Iterable[_Candidate]) -> None:
         """Training is over: what it saved on the way is no longer needed."""
-        for method in methods:
-            path = self._checkpoint(method)
+        for candidate in candidates:
+            path = self._checkpoint(candidate)
             if path is not None:
                 for left in (path, *path.parent.glob(f".{path.name}.*")):  # the latter of one that was killed
                     left.unlink(missing_ok=True)
@@ -483,16 +614,10 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     # ---- predicting -----------------------------------------------------------------------------------------
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """Estimate P(class | x), the mean over the chosen runs: (N, K)."""
-        check_is_fitted(self, "parameters_")
+        """Estimate P(class | x), by all members together: (N, K)."""
+        check_is_fitted(self, "members_")
         inputs = self._scaled(self._take(X, reset=False))
-        total = torch.zeros(len(inputs), len(self.classes_), dtype=torch.float64)
-        n_runs = len(next(iter(self.parameters_.values())))
-        for m in range(n_runs):
-            one = {k: v[m : m + 1] for k, v in self.parameters_.items()}
-            held = {k: v[m : m + 1] for k, v in self.buffers_.items()}
-            total += logits_of(self.module_, one, held, inputs).double().softmax(dim=-1)
-        return (total / n_runs).float().numpy()
+        return self.pool_.mix([member.probabilities(inputs) for member in self.members_]).astype(np.float32)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -508,12 +633,15 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         `extra` is whatever JSON can hold; a loaded model has it as `extra_`. The JSON file is put in its place last,
         so a folder that held a model before holds a whole one at every moment.
         """
-        check_is_fitted(self, "parameters_")
-        tensors = {f"parameter.{k}": v for k, v in self.parameters_.items()}
-        tensors |= {f"buffer.{k}": v for k, v in self.buffers_.items()}
-        tensors |= {"center": self.center_, "scale": self.scale_}
-        about = {"settings": self._settings_to_json(), "fitted": self._fitted_to_json(), "extra": extra or {}}
-        write_model(path, about, tensors)
+        check_is_fitted(self, "members_")
+        tensors = {"center": self.center_, "scale": self.scale_}
+        members = []
+        for i, member in enumerate(self.members_):
+            described, own = member.to_dict()
+            members.append(described)
+            tensors |= {f"{i}.{name}": tensor for name, tensor in own.items()}
+        fitted = self._fitted_to_json() | {"members": members}
+        write_model(path, {"settings": self._settings_to_json(), "fitted": fitted, "extra": extra or {}}, tensors)
 
     def _settings_to_json(self) -> dict[str, Any]:
         """The constructor's arguments, those that JSON can hold; the others are named, to be given again at load."""
@@ -537,7 +665,10 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             "classes": classes,
             "n_features": int(self.n_features_in_),
             "shape": list(self.center_.shape),
+            "temperatures": self.pool_.temperatures,
+            "weights": self.pool_.weights,
             "method": self.method_,
+            "network": self.network_,
             "lr": self.lr_,
             "best_epoch": self.best_epoch_,
             "objective": {
@@ -581,18 +712,13 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.estimated_accuracy_ = Interval(*fitted["estimated_accuracy"])
         self.trials_, self.history_, self.failed_ = fitted["trials"], {}, []
         self.center_, self.scale_ = tensors["center"], tensors["scale"]
-        device = pick_device(self.device)
-        build = self._build_network(fitted["shape"])
-        with torch.random.fork_rng(devices=[]):  # the start that it draws is not used
-            self.module_ = (build if isinstance(build, nn.Module) else build()).to(device)
-        pick = {
-            p: {k.removeprefix(p): v.to(device) for k, v in tensors.items() if k.startswith(p)}
-            for p in ("parameter.", "buffer.")
-        }
-        self.parameters_, self.buffers_ = pick["parameter."], pick["buffer."]
-        named = dict(self.module_.named_parameters()) | dict(self.module_.named_buffers())
-        expected = {k: tuple(v.shape) for k, v in named.items()}
-        restored = self.parameters_ | self.buffers_  # the frozen parameters are among the latter
-        got = {k: tuple(v.shape[1:]) for k, v in restored.items()}
-        if expected != got:
-            raise ValueError("the saved parameters do not fit the network; pass the network that was trained")
+        self.network_ = fitted.get("network", self.network if isinstance(self.network, str) else None)
+        # Earlier releases kept the runs of one network, under names without a number.
+        described = fitted.get("members", [{"kind": "networks", "network": self.network_}])
+        self.pool_ = Pool(*(np.array(fitted.get(name, [1.0])) for name in ("temperatures", "weights")))
+        self.members_ = []
+        for i, one in enumerate(described):
+            prefix = f"{i}." if "members" in fitted else ""
+            own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            build = self._build_network(one["network"] or self.network, fitted["shape"]) if "network" in one else None
+            self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))

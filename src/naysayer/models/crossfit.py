@@ -25,22 +25,28 @@ def deal(order: Rows, n_parts: int) -> list[Rows]:
     return [np.sort(order[part::n_parts]) for part in range(n_parts)]
 
 
-def rotate(order: Rows, n_parts: int, n_held_out: int) -> tuple[Rows, Rows]:
-    """Give the rows that each of S parts trains on and holds out, (S, N - h) and (S, h).
+def split(rng: np.random.Generator, n_rows: int, n_runs: int, n_held_out: int) -> tuple[Rows, Rows]:
+    """Give the rows that each of S runs trains on and holds out, (S, N - h) and (S, h).
 
-    The parts held out follow each other in the order given, and begin again where it ends: where S h is more than N, a
-    row is held out by several.
+    The rows are dealt into parts of h in a random order, and again in another one when no whole part is left.
 
     Examples
     --------
-    >>> rotate(np.array([4, 0, 3, 1, 2]), n_parts=3, n_held_out=2)[1]
-    array([[4, 0],
-           [3, 1],
-           [2, 4]])
+    >>> rows, held_out = split(np.random.default_rng(0), n_rows=4, n_runs=3, n_held_out=2)
+    >>> held_out
+    array([[3, 2],
+           [1, 0],
+           [2, 1]])
     """
-    starts = n_held_out * np.arange(n_parts)
-    turned = order[(starts[:, None] + np.arange(len(order))) % len(order)]
-    return turned[:, n_held_out:], turned[:, :n_held_out]
+    rows, held_out = [], []
+    order, start = rng.permutation(n_rows), 0
+    for _ in range(n_runs):
+        if start + n_held_out > n_rows:
+            order, start = rng.permutation(n_rows), 0
+        held_out.append(order[start : start + n_held_out])
+        rows.append(np.concatenate([order[:start], order[start + n_held_out :]]))
+        start += n_held_out
+    return np.stack(rows), np.stack(held_out)
 
 
 def others(rows: Rows, held_out: Rows) -> Rows:

@@ -93,7 +93,7 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
         estimator = self._seeded_clone(rng)
         arguments: dict[str, NDArray[np.float64]] = {}
         if labels.ndim == 2:
-            shares = _label_shares(labels, None if self.transition is None else np.asarray(self.transition))
+            shares = label_shares(labels, None if self.transition is None else np.asarray(self.transition))
             weight_name = _weight_name(estimator)
             if weight_name is None:
                 shares = _draw(shares, rng)
@@ -179,7 +179,7 @@ def project_to_simplex(points: ArrayLike) -> NDArray[np.float64]:
     return np.maximum(points - np.take_along_axis(shifts, size - 1, axis=-1), 0.0)
 
 
-def _label_shares(ruled_out: NDArray[np.bool_], q: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def label_shares(ruled_out: NDArray[np.bool_], q: NDArray[np.float64] | None) -> NDArray[np.float64]:
     """Turn a ruled-out matrix into shares of "not c" in each row, (N, K): 1/s for a set of s, Q[y] for "is y"."""
     size = ruled_out.sum(axis=1, keepdims=True)
     shares = ruled_out / np.maximum(size, 1)

@@ -1,0 +1,329 @@
+"""What a classifier is pooled from: runs of a network, a forest, boosted trees, neighbours; each gives probabilities.
+
+A member is trained together with its probabilities of rows that it did not learn from, (R, N, K), as
+:class:`~naysayer.models.pooling.HeldOut` takes them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, diags
+from scipy.special import softmax
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.neighbors import NearestNeighbors
+from torch import Tensor, nn
+
+from naysayer.engine.population import logits_of
+from naysayer.labels import transition as transitions
+from naysayer.labels.kinds import is_ordinary
+from naysayer.models.boosting import BoostedClassifier, booster_from_text, booster_to_text
+from naysayer.models.objects import describe, rebuild
+from naysayer.models.reduction import label_shares, project_to_simplex
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Tensors = dict[str, Tensor]
+Described = dict[str, Any]
+
+N_TREES = 300
+TREE_ROWS = 20_000  # that a tree of the forest draws, at most
+SPLIT_COLUMNS = 32  # among which the forest seeks a split, if half of them are more
+N_ROUNDS = 100
+N_LEAVES = 7
+N_NEIGHBOURS = 10
+N_SPREADS = 10
+FARTHEST = 10.0  # standard deviations, beyond which a feature counts as if it were there
+UNLIKELIEST = 1e-3  # a label may be wrong
+
+
+class Member(Protocol):
+    """A part of a pool."""
+
+    def probabilities(self, inputs: Tensor) -> Floats:
+        """Give P(class | x) of scaled inputs (N, ...), (N, K)."""
+
+    def to_dict(self) -> tuple[Described, Tensors]:
+        """Give what :func:`member_from_dict` needs: what JSON can hold, and tensors."""
+
+
+@dataclass
+class Networks:
+    """Runs of one network, which predict together: the mean of their probabilities."""
+
+    name: str | None  # of the network, if it has one
+    module: nn.Module
+    parameters: Tensors  # (M, ...) each
+    buffers: Tensors
+
+    def probabilities(self, inputs: Tensor) -> Floats:
+        n_runs = len(next(iter(self.parameters.values())))
+        return np.asarray(sum(self.run(m, inputs) for m in range(n_runs)) / n_runs)
+
+    def run(self, m: int, inputs: Tensor) -> Floats:
+        """Give the probabilities of one run, (N, K)."""
+        own = ({k: v[m : m + 1] for k, v in state.items()} for state in (self.parameters, self.buffers))
+        return np.asarray(logits_of(self.module, *own, inputs).double().softmax(dim=-1).numpy())
+
+    def held_out(self, inputs: Tensor, parts: Rows) -> NDArray[np.float32]:
+        """Predict the rows that each run held out, (M, h), by that run."""
+        return collect(((rows, self.run(m, inputs[torch.from_numpy(rows)])) for m, rows in enumerate(parts)), len(inputs))
+
+    def to_dict(self) -> tuple[Described, Tensors]:
+        tensors = {f"parameter.{k}": v for k, v in self.parameters.items()}
+        tensors |= {f"buffer.{k}": v for k, v in self.buffers.items()}
+        return {"kind": "networks", "network": self.name}, tensors
+
+    @classmethod
+    def from_dict(
+        cls, name: str | None, tensors: Tensors, build: nn.Module | Callable[[], nn.Module], device: torch.device
+    ) -> Networks:
+        """Take over the states of runs; the network is built anew."""
+        with torch.random.fork_rng(devices=[]):  # the start that it draws is not used
+            module = (build if isinstance(build, nn.Module) else build()).to(device)
+        states = [
+            {k.removeprefix(p): v.to(device) for k, v in tensors.items() if k.startswith(p)}
+            for p in ("parameter.", "buffer.")
+        ]
+        named = dict(module.named_parameters()) | dict(module.named_buffers())
+        got = {k: tuple(v.shape[1:]) for k, v in (states[0] | states[1]).items()}  # frozen parameters are buffers
+        if {k: tuple(v.shape) for k, v in named.items()} != got:
+            raise ValueError("the saved parameters do not fit the network; pass the network that was trained")
+        return cls(name, module, *states)
+
+
+@dataclass
+class Forest:
+    """Extremely randomised trees that regress the labels, from which P(class | x) follows as in the reduction.
+
+    Each tree learns from a draw of the rows, so a row is predicted by the trees that did not draw it.
+    """
+
+    trees: ExtraTreesRegressor
+    inverse: Floats
+
+    def probabilities(self, inputs: Tensor) -> Floats:
+        return project_to_simplex(self.trees.predict(as_table(inputs)) @ self.inverse)
+
+    @classmethod
+    def train(
+        cls, inputs: Tensor, labels: NDArray[Any], n_classes: int, transition: ArrayLike | None, seed: int
+    ) -> tuple[Forest, NDArray[np.float32]]:
+        """Train it; give it and its probabilities of rows that trees did not draw, (1, N, K)."""
+        q = transitions.uniform(n_classes) if transition is None else np.asarray(transition, dtype=np.float64)
+        X, n = as_table(inputs), len(labels)
+        trees = ExtraTreesRegressor(
+            N_TREES,
+            min_samples_leaf=max(1, round(np.sqrt(n) / 8)),
+            max_features=max(1, min(X.shape[1] // 2, max(SPLIT_COLUMNS, round(np.sqrt(X.shape[1]))))),
+            bootstrap=True,
+            max_samples=min(n, TREE_ROWS),
+            n_jobs=-1,
+            random_state=seed,
+        )
+        trees.fit(X, np.eye(n_classes)[labels] if labels.ndim == 1 else label_shares(labels, q))
+        forest = cls(trees, transitions.inverse(q, n_classes))
+        total, times = np.zeros((n, n_classes)), np.zeros((n, 1))
+        for tree, drawn in zip(trees.estimators_, trees.estimators_samples_):
+            left = np.setdiff1d(np.arange(n), drawn)
+            total[left] += tree.predict(X[left])
+            times[left] += 1
+        held_out = np.where(times > 0, total / np.maximum(times, 1), np.nan)
+        return forest, project_to_simplex(held_out @ forest.inverse)[None].astype(np.float32)
+
+    def to_dict(self) -> tuple[Described, Tensors]:
+        tensors: Tensors = {"inverse": torch.from_numpy(self.inverse)}
+        return {"kind": "forest", "trees": describe(self.trees, tensors)}, tensors
+
+
+@dataclass
+class Boosted:
+    """Boosted trees, a model for each part that was held out; they predict together."""
+
+    boosters: list[Any]
+    n_classes: int
+
+    def probabilities(self, inputs: Tensor) -> Floats:
+        X = as_table(inputs)
+        return np.asarray(sum(_probabilities(one, X) for one in self.boosters) / len(self.boosters))
+
+    @classmethod
+    def train(
+        cls,
+        inputs: Tensor,
+        labels: NDArray[Any],
+        n_classes: int,
+        transition: ArrayLike | None,
+        seed: int,
+        parts: Rows,
+        until: float | None,
+    ) -> tuple[Boosted, NDArray[np.float32]]:
+        """Train a model without each part, as many as there is time for; give them and their probabilities of it."""
+        X, everything = as_table(inputs), np.arange(len(labels))
+        boosters, predicted = [], []
+        for i, part in enumerate(parts):
+            if boosters and until is not None and time.monotonic() > until:
+                break
+            rows = np.setdiff1d(everything, part)
+            model = BoostedClassifier(
+                N_ROUNDS,
+                num_leaves=N_LEAVES,
+                classes=np.arange(n_classes),
+                transition=transition,
+                validation_fraction=0,
+                n_jobs=1 if X.size < 1_000_000 else None,  # threads that wait for each other cost more than they save
+                random_state=seed + i,
+            )
+            boosters.append(model.fit(X[rows], labels[rows]).booster_)
+            predicted.append((part, _probabilities(boosters[-1], X[part])))
+        return cls(boosters, n_classes), collect(predicted, len(labels))
+
+    def to_dict(self) -> tuple[Described, Tensors]:
+        texts = (booster_to_text(one, self.n_classes).encode() for one in self.boosters)
+        tensors = {str(i): torch.frombuffer(bytearray(text), dtype=torch.uint8) for i, text in enumerate(texts)}
+        return {"kind": "boosting", "n_boosters": len(self.boosters)}, tensors
+
+
+@dataclass
+class Neighbours:
+    r"""Class probabilities spread from row to row: what the nearest rows are, labelled or not.
+
+    With :math:`L_{iy} = P(\text{label of row } i \mid y)`, 1 where there is no label, and A the shares of each row's
+    neighbours, the nearer the larger,
+
+    .. math:: p_i \propto L_i \odot \sum_j A_{ij}\, p_j,
+
+    repeated a few times. Rows without a label pass on what their neighbours say, which is how they help.
+    """
+
+    X: NDArray[np.float32]
+    p: NDArray[np.float32]  # (N, K)
+    scale: float  # of distances
+
+    def probabilities(self, inputs: Tensor) -> Floats:
+        return self._mean(as_table(inputs).clip(-FARTHEST, FARTHEST), self.p)
+
+    @classmethod
+    def train(
+        cls,
+        inputs: Tensor,
+        unlabelled: Tensor,
+        labels: NDArray[Any],
+        n_classes: int,
+        transition: ArrayLike | None,
+        parts: Rows,
+    ) -> tuple[Neighbours, NDArray[np.float32]]:
+        """Spread without the labels of each part; give the mean of all, and what each says of its part."""
+        X = np.concatenate([as_table(inputs), as_table(unlabelled)]).clip(-FARTHEST, FARTHEST)
+        likelihood = np.ones((len(X), n_classes))
+        likelihood[: len(labels)] = label_likelihoods(labels, n_classes, transition)
+        distance, near = NearestNeighbors(n_neighbors=min(N_NEIGHBOURS, len(X) - 1), n_jobs=-1).fit(X).kneighbors()
+        scale = float(np.median(distance[:, -1])) or 1.0
+        own = np.repeat(np.arange(len(X)), near.shape[1])
+        ties = csr_matrix((_closeness(distance, scale).ravel(), (own, near.ravel())), shape=(len(X), len(X)))
+        ties = ties + ties.T
+        ties = diags(1.0 / np.asarray(ties.sum(axis=1)).ravel()) @ ties
+        total, predicted = np.zeros(likelihood.shape), []
+        for part in parts:
+            known = likelihood.copy()
+            known[part] = 1.0
+            p = known / known.sum(axis=1, keepdims=True)
+            for _ in range(N_SPREADS):
+                p = known * (ties @ p)
+                p /= p.sum(axis=1, keepdims=True)
+            total += p
+            predicted.append((part, ties[part] @ p))
+        return cls(X, (total / len(parts)).astype(np.float32), scale), collect(predicted, len(labels))
+
+    def _mean(self, X: NDArray[np.float32], p: NDArray[Any]) -> Floats:
+        """Give the mean of p over the nearest rows, the nearer the larger their share."""
+        n_neighbors = min(N_NEIGHBOURS, len(self.X))
+        distance, near = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(self.X).kneighbors(X)
+        shares = _closeness(distance, self.scale)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return np.asarray(np.einsum("nj,njk->nk", shares, p[near]), dtype=np.float64)
+
+    def to_dict(self) -> tuple[Described, Tensors]:
+        return {"kind": "neighbours", "scale": self.scale}, {
+            "X": torch.from_numpy(self.X),
+            "p": torch.from_numpy(self.p),
+        }
+
+
+def label_likelihoods(labels: NDArray[Any], n_classes: int, transition: ArrayLike | None) -> Floats:
+    """Give P(label | class) of each label, (N, K), the largest in each row 1 and none less than `UNLIKELIEST`.
+
+    Examples
+    --------
+    >>> label_likelihoods(np.array([0, 2]), 3, None)
+    array([[0.001, 1.   , 1.   ],
+           [1.   , 1.   , 0.001]])
+    """
+    ruled_out = np.eye(n_classes, dtype=bool)[labels] if labels.ndim == 1 else labels
+    likelihood = (~ruled_out).astype(np.float64)
+    if transition is not None:
+        ordinary = is_ordinary(ruled_out.sum(axis=1), n_classes, known_transition=True)
+        log_q = np.log(np.maximum(np.asarray(transition, dtype=np.float64), 1e-12))
+        log_likelihood = ruled_out @ log_q.T
+        drawn = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
+        likelihood = np.where(ordinary[:, None], likelihood, drawn)
+    return np.maximum(likelihood, UNLIKELIEST)
+
+
+def _closeness(distance: Floats, scale: float) -> Floats:
+    """Give the weights of neighbours, (N, J)."""
+    return np.asarray(np.exp(-np.square(distance / scale)) + 1e-6)
+
+
+def member_from_dict(
+    described: Described,
+    tensors: Tensors,
+    n_classes: int,
+    build: nn.Module | Callable[[], nn.Module] | None,
+    device: torch.device,
+) -> Member:
+    """Make the member of which `to_dict` gave this; a network is made by `build`."""
+    if described["kind"] == "networks":
+        assert build is not None
+        return Networks.from_dict(described["network"], tensors, build, device)
+    if described["kind"] == "forest":
+        trees = rebuild(described["trees"], tensors)
+        if not isinstance(trees, ExtraTreesRegressor):
+            raise ValueError("its forest must be one of scikit-learn's extremely randomised trees")
+        return Forest(trees, tensors["inverse"].numpy())
+    if described["kind"] == "boosting":
+        texts = [tensors[str(i)].numpy().tobytes().decode() for i in range(described["n_boosters"])]
+        return Boosted([booster_from_text(text, n_classes) for text in texts], n_classes)
+    if described["kind"] == "neighbours":
+        return Neighbours(tensors["X"].numpy(), tensors["p"].numpy(), float(described["scale"]))
+    raise ValueError(f"it has a member of kind {described['kind']!r}, which this release does not know")
+
+
+def collect(predicted: Iterable[tuple[Rows, NDArray[Any]]], n_rows: int) -> NDArray[np.float32]:
+    """Put predictions of parts, (h,) rows and (h, K), into (R, N, K): each row's first, second, ... one; else NaN."""
+    out: list[NDArray[np.float32]] = []
+    times = np.zeros(n_rows, dtype=np.int64)
+    for rows, p in predicted:
+        for r in np.unique(times[rows]):
+            if r == len(out):
+                out.append(np.full((n_rows, p.shape[1]), np.nan, dtype=np.float32))
+            now = times[rows] == r
+            out[r][rows[now]] = p[now]
+        times[rows] += 1
+    return np.stack(out)
+
+
+def as_table(inputs: Tensor) -> NDArray[np.float32]:
+    """Give inputs as a table of numbers, (N, D)."""
+    return np.asarray(inputs.flatten(1).numpy(), dtype=np.float32)
+
+
+def _probabilities(booster: Any, X: NDArray[np.float32]) -> Floats:
+    """Give the class probabilities of one model's scores, (N, K)."""
+    return np.asarray(softmax(booster.predict(X, raw_score=True), axis=1))

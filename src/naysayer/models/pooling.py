@@ -1,0 +1,196 @@
+r"""Several members' probabilities into one, and how accurate that one is; both from labels that no member has seen.
+
+A member c gives class probabilities :math:`p_c`. They are tempered and mixed,
+
+.. math:: p(x) = \sum_c w_c\, \mathrm{softmax}(t_c \log p_c(x)) + w_0 / K,
+
+with the temperatures and weights that make the held-out labels most likely (:class:`~naysayer.objectives.Forward`), and
+a few labels' worth of belief in equal weights. The likelihood of a label varies far less than the accuracy that it
+estimates, so little is left to chance; where nothing was learned, :math:`w_0` and small temperatures say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from naysayer.measure.intervals import Interval, within
+from naysayer.measure.sample import take
+from naysayer.objectives import Forward
+
+Floats = NDArray[np.float64]
+
+TEMPERATURES = np.geomspace(0.05, 3.0, 16)
+BELIEF = 10.0  # labels by which each member's weight is held near the others'
+ALIKE = 5.0  # by how much a member's temperature is held near the common one, in log likelihood per log temperature²
+LEAST = 1e-3  # of a probability: no label may count for more, be it wrong
+LIGHTEST = 0.02  # a member whose weight is less is left out
+FIT_ROWS = 20_000  # more labels do not make the weights any better
+GROUPS = 5  # of rows, each judged by a pool that was fitted to the others
+
+
+class Pool(NamedTuple):
+    """How C members are mixed: their temperatures and weights; what is left to 1 is the uniform distribution's."""
+
+    temperatures: Floats
+    weights: Floats
+
+    def mix(self, members: Sequence[NDArray[Any]]) -> Floats:
+        """Mix the members' probabilities, (N, K) each."""
+        mixed = sum(w * temper(p, t) for t, w, p in zip(*self, members, strict=True) if w > 0)
+        return np.asarray(mixed + (1.0 - self.weights.sum()) / members[0].shape[-1])
+
+
+def temper(p: NDArray[Any], t: float) -> Floats:
+    """Give softmax(t log p), (N, K): sharper than p for t > 1, closer to uniform for t < 1.
+
+    Examples
+    --------
+    >>> temper(np.array([[0.8, 0.2]]), 0.5).round(3)
+    array([[0.667, 0.333]])
+    """
+    powers = np.maximum(p, LEAST / p.shape[-1]).astype(np.float64) ** t
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+class Predicted(NamedTuple):
+    """Held-out predictions, (n,), and how probable the pool finds them and those of single runs, on average."""
+
+    together: NDArray[np.int64]
+    sure: float
+    sure_singly: float
+
+
+class HeldOut:
+    """Members' probabilities of rows that they did not learn from, and the labels of these rows.
+
+    Parameters
+    ----------
+    members : for each (R, N, K), the probabilities of each row, the r-th time it was held out; NaN where it was not. A
+        first axis of 1 stands for R times the same.
+    labels : (N,) or (N, K), checked; every row says something.
+    n_classes : K
+    transition : Q; uniform if None.
+    n_runs : how many runs of each member predict together in the end.
+    rng : deals the rows into groups.
+    sample_weight : (N,), if examples count for more or less than one.
+
+    Attributes
+    ----------
+    rows : (n,) those that were held out at all; everything below is about them.
+    together : for each member (n, K), the mean over the times that a row was held out.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[NDArray[Any]],
+        labels: NDArray[Any],
+        n_classes: int,
+        transition: ArrayLike | None,
+        n_runs: int,
+        rng: np.random.Generator,
+        sample_weight: Floats | None = None,
+    ) -> None:
+        known = np.logical_and.reduce(np.broadcast_arrays(*(~np.isnan(p[:, :, 0]) for p in members)))  # (R, N)
+        self.rows = np.flatnonzero(known.any(axis=0))
+        self.known = known[:, self.rows]
+        self.times = [p[:, self.rows] for p in members]
+        self.together = [np.nanmean(p, axis=0) for p in self.times]
+        self.labels, self.n_classes, self.transition, self.n_runs = labels[self.rows], n_classes, transition, n_runs
+        self.sample_weight = None if sample_weight is None else sample_weight[self.rows]
+        self._group = rng.permutation(len(self.rows)) % GROUPS
+        self._some = np.flatnonzero(rng.permutation(len(self.rows)) < FIT_ROWS)
+        self._likelihood = self._likelihoods()
+
+    def _likelihoods(self) -> Floats:
+        """P(label | x) by each member at each temperature, (C, T, n), and by the uniform distribution as the last."""
+        forward = Forward(self.n_classes, self.transition).double()
+        labels = torch.from_numpy(np.ascontiguousarray(self.labels[self._some]))
+
+        def of(p: Floats) -> Floats:
+            return np.exp(-forward.example_losses(torch.from_numpy(np.log(p)), labels).numpy())
+
+        each = [[of(temper(p[self._some], t)) for t in TEMPERATURES] for p in self.together]
+        nothing = of(np.full((len(labels), self.n_classes), 1.0 / self.n_classes))
+        return np.array([*each, [nothing] * len(TEMPERATURES)])
+
+    def pool(self, without: int | None = None) -> Pool:
+        """Fit temperatures and weights to the labels, or to those outside a group of rows; the lightest are left out."""
+        rows = slice(None) if without is None else self._group[self._some] != without
+        likelihood = self._likelihood[:, :, rows]
+        score = np.log(likelihood).sum(axis=2)  # (C + 1, T)
+        log_t = np.log(TEMPERATURES)
+        common = log_t[score[:-1].sum(axis=0).argmax()]
+        best = (score - ALIKE / 2 * (log_t - common) ** 2).argmax(axis=1)
+        tempered = np.stack([one[t] for one, t in zip(likelihood, best)])  # (C + 1, n)
+        belief = np.full(len(tempered), BELIEF)
+        belief[-1] = 0.0
+        weights = mixture_weights(tempered, belief)
+        kept = weights >= min(LIGHTEST, weights[:-1].max())
+        kept[-1] = True
+        weights[kept], weights[~kept] = mixture_weights(tempered[kept], belief[kept]), 0.0
+        return Pool(TEMPERATURES[best[:-1]], weights[:-1])
+
+    def accuracy(self, tail: float) -> Interval:
+        r"""Estimate the accuracy of the pool of all S runs, with its confidence bounds.
+
+        Each row is predicted by a pool that was fitted to the labels of other groups, from the R runs that did not see
+        the row: :math:`a_R = \frac1n \sum_i W_i[\hat y_i]`. Two things are added to that.
+
+        More runs are better together, :math:`a_r \approx a_\infty - b / r`, and b is told by how much more probable
+        the pool finds what R runs predict than what single ones do: :math:`b = (\bar p_R - \bar p_1) / (1 - 1/R)`.
+
+        A row's label is not seen by what judges it, but it is by what judges the other rows, and theirs by what judges
+        it. Where predictions follow the labels' chance, both err alike, which doubles the variance; where they do not,
+        it stays. The share of predictions that would come out the same with other labels is taken to be the square of
+        the pool's mean largest probability, :math:`\bar m^2`, so bounds are :math:`\sqrt{2 - \bar m^2}` times as far.
+        """
+        sample, _ = take(self.labels, self.n_classes, self.transition, self.sample_weight)
+        held = self.predicted()
+        estimate, low, high = sample.accuracy_bounds(held.together, tail)
+        times = self.known.sum(axis=0).mean()
+        gain = (1 / times - 1 / self.n_runs) / (1 - 1 / times) * (held.sure - held.sure_singly) if times > 1 else 0.0
+        wider = np.sqrt(2.0 - held.sure**2)
+        better = estimate + max(0.0, gain)
+        return within(better, better - wider * (estimate - low), better + wider * (high - estimate))
+
+    def predicted(self) -> Predicted:
+        """Predict each row by a pool that was fitted to other labels, from runs that did not see it."""
+        together = np.empty(len(self.rows), dtype=np.int64)
+        sure, singly = np.empty(len(self.rows)), np.zeros(len(self.rows))
+        for group in np.unique(self._group):
+            rows = np.flatnonzero(self._group == group)
+            pool = self.pool(without=group)
+            p = pool.mix([one[rows] for one in self.together])
+            together[rows], sure[rows] = p.argmax(axis=1), p.max(axis=1)
+            for r, known in enumerate(self.known[:, rows]):
+                alone = pool.mix([one[r % len(one), rows] for one in self.times]).argmax(axis=1)
+                singly[rows] += known * p[np.arange(len(rows)), alone]
+        return Predicted(together, float(sure.mean()), float((singly / self.known.sum(axis=0)).mean()))
+
+
+def mixture_weights(likelihood: Floats, belief: Floats, n_steps: int = 200) -> Floats:
+    r"""Find the weights of a mixture, (C,), by expectation and maximisation.
+
+    .. math:: \max_w \sum_i \log \sum_c w_c L_{ci} + \sum_c b_c \log w_c
+
+    Parameters
+    ----------
+    likelihood : (C, n) L, of each label by each component.
+    belief : (C,) b, how many labels' worth of belief each component has.
+
+    Examples
+    --------
+    >>> mixture_weights(np.array([[0.9, 0.8, 0.9], [0.1, 0.2, 0.1]]), np.array([1.0, 1.0])).round(2)
+    array([0.79, 0.21])
+    """
+    weights = np.full(len(likelihood), 1.0 / len(likelihood))
+    for _ in range(n_steps):
+        shares = weights[:, None] * likelihood
+        total = (shares / shares.sum(axis=0)).sum(axis=1) + belief
+        weights = total / total.sum()
+    return np.asarray(weights)
