@@ -311,6 +311,32 @@ def test_evaluate_says_the_same_as_json_and_as_the_library(works, model, others)
         assert f"{100 * row['predicted_share']:.1f}" in line
 
 
+def test_nothing_impossible_is_shown(works, tmp_path, model):
+    """Labels that contradict every prediction, and say of some classes that there are fewer than none."""
+    table = only(animals(seed=2), "not", "truth")
+    table["not"] = table["truth"]  # of nearly all rows, what the model predicts
+    path = write(tmp_path / "wrong.csv", table)
+    told = works("evaluate", model, path, "--json").json
+    assert told["accuracy"]["estimate"] < -0.5  # for programs
+    assert 0 <= told["accuracy"]["low"] <= told["accuracy"]["high"] <= 1
+    for row in told["classes"]:
+        shown = [row["prior_low"], row["prior_high"], row["recall"], *(row["precision"] or [])]
+        assert all(share is None or 0 <= share <= 1 for share in shown)
+    text = works("evaluate", model, path).out
+    numbers = [float(number) for number in re.findall(r"-?\d+\.\d+|-\d+", text)]
+    assert len(numbers) > 10
+    assert all(0 <= number <= 100 for number in numbers)
+
+
+def test_a_class_of_which_there_is_none_has_no_recall(works, tmp_path, model):
+    table = only(animals(seed=2), "not", "truth")
+    table["not"] = ["owl"] * len(table["truth"])  # twice what owls could get, were there none
+    told = works("evaluate", model, write(tmp_path / "none.csv", table), "--json").json
+    assert told["classes"][2]["prior"] < 0
+    assert told["classes"][2]["recall"] is None
+    assert re.search(r"owl .* -$", works("evaluate", model, tmp_path / "none.csv").out, re.MULTILINE)
+
+
 def test_a_class_that_is_never_predicted_has_null_in_json(works, tmp_path, model):
     table = only(animals(seed=2), "not", "truth")
     cats = [i for i, name in enumerate(table["truth"]) if name == "cat" and table["colour"][i] == "red"]

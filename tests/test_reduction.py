@@ -230,6 +230,11 @@ def test_score_takes_rows_and_names():
     model = ReductionClassifier(KNeighborsClassifier(15), classes=names).fit(X, names[y_bar])
     assert model.score(X, names[y_bar]) == model.score(X, as_sets(y_bar, 3))
     assert model.score(X, is_rows(y, 3)) == pytest.approx((model.predict(X) == names[y]).mean())
+    rows = np.repeat(np.arange(150), np.arange(150) % 4)
+    weighted = model.score(X, names[y_bar], sample_weight=np.arange(150) % 4)
+    assert weighted == pytest.approx(model.score(X[rows], names[y_bar[rows]]))
+    with pytest.raises(ValueError, match="`sample_weight` must hold 150 numbers"):
+        model.score(X, names[y_bar], sample_weight=[1.0])
 
 
 # ---- scikit-learn's conventions ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from helpers import raises
+from naysayer import ComplementaryClassifier, metrics, transition
 from naysayer.collect import learn
 from naysayer.common.files import write_tensors
 from naysayer.data.items import image_item, record_item, text_item
@@ -169,3 +170,20 @@ def test_a_kind_that_is_not_known_says_so():
     for state in ({}, {"kind": "sound"}, {"kind": "image"}, {"kind": "text", "words": 3}, {"kind": "table"}):
         with raises("an encoder's state must be what to_dict gave; it is not"):
             encoder_from_dict(state)
+
+
+def test_an_estimated_transition_keeps_its_pairs(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=90)
+    y_bar = (y + rng.integers(1, 3, size=90)) % 3
+    q = transition.estimate(y_bar, y, 3)
+    X = np.eye(3, dtype=np.float32)[y]
+    model = ComplementaryClassifier("forward", "linear", max_epochs=1, n_seeds=1, transition=q, device="cpu")
+    model.fit(X, y_bar).save(tmp_path / "model")
+    loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu").transition
+    assert isinstance(loaded, transition.Estimated)
+    np.testing.assert_array_equal(loaded, np.asarray(q))
+    np.testing.assert_array_equal(loaded.counts, q.counts)
+    assert (loaded.model, loaded.choice, loaded.strength) == (q.model, q.choice, q.strength)
+    interval = metrics.accuracy_interval(y_bar, y, 3, transition=q)
+    assert metrics.accuracy_interval(y_bar, y, 3, transition=loaded) == interval
