@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sys
 
 import lightgbm
@@ -19,7 +20,10 @@ from helpers import as_sets, is_rows, raises, random_transition
 from naysayer import complement, transition, unbiased_weights
 from naysayer.measure.metrics import accuracy_score
 from naysayer.models.boosting import BoostedClassifier, complementary_objective
+from naysayer.models.loading import load_model
+from naysayer.models.saving import write_estimator
 
+X_WINE, Y_WINE = load_wine(return_X_y=True)
 CORRECTIONS = ["forward", "free", "nonnegative", "ascent"]
 BIASED = random_transition(4, 1, diagonal=0.05)
 
@@ -272,6 +276,79 @@ def test_seed_sparse_missing_pickle_and_search():
     assert (clone(model).fit(missing, y_bar).predict(missing) == y).mean() > 0.6
     search = GridSearchCV(model, {"n_estimators": [1, 5]}, cv=2).fit(X, y_bar)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def a_booster():
+    return BoostedClassifier(n_estimators=8, random_state=0).fit(X_WINE, complement(Y_WINE, 3, random_state=0))
+
+
+def test_what_is_saved_predicts_the_same_bits(tmp_path):
+    names = np.array(["red", "white", "rose"])
+    model = BoostedClassifier(n_estimators=20, transition=transition.uniform(3), random_state=0)
+    model.fit(X_WINE, names[complement(Y_WINE, 3, random_state=0)])
+    model.save(tmp_path / "model", extra={"label": "says"})
+    for again in (BoostedClassifier.load(tmp_path / "model"), load_model(tmp_path / "model")):
+        np.testing.assert_array_equal(again.predict_proba(X_WINE), model.predict_proba(X_WINE))
+        np.testing.assert_array_equal(again.predict(X_WINE), model.predict(X_WINE))
+        np.testing.assert_array_equal(again.history_["valid_loss"], model.history_["valid_loss"])
+        assert again.estimated_accuracy_ == model.estimated_accuracy_
+        assert again.best_iteration_ == model.best_iteration_
+        assert again.extra_ == {"label": "says"}
+    unsure = BoostedClassifier(n_estimators=3, validation_fraction=0.0, random_state=0).fit(X_WINE, Y_WINE)
+    unsure.save(tmp_path / "model")
+    assert BoostedClassifier.load(tmp_path / "model").estimated_accuracy_ is None
+
+
+NODES, SIZES = "it holds a tree whose nodes point nowhere", "it holds a tree whose arrays do not fit each other"
+NOT_ITS = "it holds a booster that LightGBM did not write"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "instead", "words"),
+    [
+        (r"left_child=-?\d+", "left_child=99999", NODES),
+        (r"left_child=-?\d+", "left_child=-99999", NODES),
+        (r"left_child=-?\d+", "left_child=0", NODES),
+        (r"split_feature=\d+", "split_feature=13", NODES),
+        (r"decision_type=\d+", "decision_type=1", NODES),
+        (r"leaf_value=\S+ ", "leaf_value=", SIZES),
+        (r"num_leaves=\d+", "num_leaves=99", SIZES),
+        (r"num_leaves=(\d+)", r"num_leaves=\1\nnum_leaves=\1", SIZES),
+        (r"shrinkage=", "hidden=1\nshrinkage=", SIZES),
+        (r"num_cat=0", "num_cat=1", "trees with sets of categories, or with linear leaves, are neither saved"),
+        (r"is_linear=0", "is_linear=1", "trees with sets of categories, or with linear leaves, are neither saved"),
+        (r"num_class=3", "num_class=4", NOT_ITS),
+        (r"num_class=3", "num_class=3\nnum_class=9", NOT_ITS),
+        (r"num_class=3", "num_class=3\nnum_class =9", NOT_ITS),
+        (r"max_feature_idx=12\n", "", NOT_ITS),
+        (r"\nTree=0", "\r\nTree=0", NOT_ITS),
+        (r"feature_infos=.*", "", "cannot load the model at"),
+    ],
+)
+def test_a_booster_that_would_read_outside_its_memory_is_refused(pattern, instead, words, tmp_path):
+    model = a_booster()
+    text = model.booster_.model_to_string()
+    changed = re.sub(pattern, instead, text, count=1)
+    assert changed != text
+    write_estimator(tmp_path, model, None, booster_=np.frombuffer(changed.encode(), dtype=np.uint8))
+    with raises(words):
+        BoostedClassifier.load(tmp_path)
+
+
+def test_the_places_of_the_trees_are_those_that_were_checked(tmp_path):
+    """LightGBM would cut the text by a table of its own."""
+    model = a_booster()
+    text = re.sub("tree_sizes=.*", "tree_sizes=3 5 99999", model.booster_.model_to_string())
+    write_estimator(tmp_path, model, None, booster_=np.frombuffer(text.encode(), dtype=np.uint8))
+    again = BoostedClassifier.load(tmp_path)
+    np.testing.assert_array_equal(again.predict_proba(X_WINE), model.predict_proba(X_WINE))
+
+
+def test_trees_that_would_not_load_are_not_saved(tmp_path):
+    model = BoostedClassifier(n_estimators=3, parameters={"linear_tree": True}, random_state=0).fit(X_WINE, Y_WINE)
+    with raises("trees with sets of categories, or with linear leaves, are neither saved nor loaded"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def test_parameters_reach_lightgbm():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from naysayer.labels.kinds import is_ordinary
 from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
+from naysayer.models.saving import read_estimator, write_estimator
 from naysayer.objectives import Forward, GradientAscent, NonNegative, Objective, Unbiased
 
 Floats = NDArray[np.float64]
@@ -214,6 +216,26 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         scores = torch.from_numpy(self._scores(self._take(X, reset=False)))
         return np.asarray(torch.softmax(scores, dim=-1).numpy())
 
+    def save(self, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None) -> None:
+        """Save the fitted model into a folder: ``model.json`` and a safetensors file that it names. No pickle.
+
+        `extra` is whatever JSON can hold; a loaded model has it as `extra_`.
+        """
+        check_is_fitted(self)
+        text = _checked_booster(self.booster_.model_to_string(num_iteration=-1), len(self.classes_))
+        write_estimator(path, self, extra, booster_=np.frombuffer(text.encode(), dtype=np.uint8))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> BoostedClassifier:
+        """Load a saved model; it predicts the same bits. A file from a stranger runs no code of theirs."""
+        model, lightgbm = read_estimator(path, cls), _import_lightgbm()
+        try:
+            text = _checked_booster(model.booster_.tobytes().decode(), len(model.classes_))
+            model.booster_ = lightgbm.Booster(model_str=text)
+        except (ValueError, TypeError, KeyError, AttributeError, lightgbm.basic.LightGBMError) as error:
+            raise ValueError(f"cannot load the model at {path}: {error}") from None
+        return model
+
     def _take(self, X: Any, *, reset: bool) -> Any:
         """Check features; LightGBM takes sparse ones and missing values."""
         X = validate_data(
@@ -325,6 +347,45 @@ def _held_out_scores(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) 
         return [("valid_loss", loss, False), ("valid_accuracy", sample.accuracy(scores.argmax(axis=1)), True)]
 
     return evaluate
+
+
+def _checked_booster(text: str, n_classes: int) -> str:
+    """Check that every path through LightGBM's trees ends at a leaf, since its reader and its predictions trust them.
+
+    What is left out of the text is the table of the trees' places in it, without which LightGBM reads them as here.
+    """
+    header, *trees = text.split("\nTree=")
+    known = dict(line.split("=", 1) for line in header.split("\n") if "=" in line)
+    sizes = [known.get(name, "") for name in ("num_class", "num_tree_per_iteration")]
+    ours = sizes == [str(n_classes)] * 2 and known.get("max_feature_idx", "").isdigit() and "\r" not in text
+    if not ours or len(known) != header.count("=") or not all(name.isidentifier() for name in known):
+        raise ValueError("it holds a booster that LightGBM did not write")
+    for tree in trees:
+        _check_tree(tree.partition("\n\n")[0].split("\n")[1:], int(known["max_feature_idx"]) + 1)
+    return "\n".join(line for line in text.split("\n") if not line.startswith("tree_sizes="))
+
+
+def _check_tree(lines: list[str], n_features: int) -> None:
+    """Check one tree, "name=values" in each of its lines."""
+    fields = dict(line.split("=", 1) for line in lines if line.count("=") == 1)
+    if fields.get("num_cat") != "0" or fields.get("is_linear", "0") != "0":
+        raise ValueError("trees with sets of categories, or with linear leaves, are neither saved nor loaded")
+    n_leaves = int(fields["num_leaves"])
+    sizes = dict.fromkeys(("num_leaves", "num_cat", "is_linear", "shrinkage"), 1)
+    sizes |= {f"leaf_{what}": n_leaves for what in ("value", "weight", "count")}
+    inner = ("split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child")
+    sizes |= dict.fromkeys((*inner, "internal_value", "internal_weight", "internal_count"), n_leaves - 1)
+    needed = {"num_leaves", "num_cat", "leaf_value", *inner}
+    wrong = [name for name, values in fields.items() if len(values.split()) not in (sizes.get(name), 0)]
+    short = [name for name in needed if len(fields.get(name, "").split()) != sizes[name]]
+    if len(fields) != len(lines) or n_leaves < 1 or wrong or short:
+        raise ValueError("it holds a tree whose arrays do not fit each other")
+    names = ("left_child", "right_child", "split_feature", "decision_type")
+    left, right, feature, kind = (np.array(fields[name].split(), dtype=np.int64) for name in names)
+    children, place = np.stack([left, right]), np.arange(n_leaves - 1)
+    ends = (children < 0) & (~children < n_leaves) | (children > place) & (children < n_leaves - 1)
+    if not ends.all() or not ((feature >= 0) & (feature < n_features) & (kind & 1 == 0)).all():
+        raise ValueError("it holds a tree whose nodes point nowhere")
 
 
 def _import_lightgbm() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.labels.kinds import is_ordinary
 from naysayer.models.base import ComplementaryMixin
+from naysayer.models.saving import read_estimator, write_estimator
 
 
 class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
@@ -111,6 +113,23 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
         q = np.zeros((len(named), len(self.classes_)))
         q[:, self.estimator_.classes_] = named
         return project_to_simplex(q @ self._inverse)
+
+    def save(self, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None) -> None:
+        """Save the fitted model into a folder: ``model.json`` and a safetensors file that it names. No pickle.
+
+        The estimator must be one of scikit-learn's, or made of those; support vector machines with kernels, and the
+        older gradient boosting, are not saved. `extra` is whatever JSON can hold; a loaded model has it as `extra_`.
+        """
+        check_is_fitted(self)
+        write_estimator(path, self, extra)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ReductionClassifier:
+        """Load a saved model; it predicts the same bits. A file from a stranger runs no code of theirs."""
+        model = read_estimator(path, cls)
+        if not hasattr(getattr(model, "estimator_", None), "predict_proba"):
+            raise ValueError(f"cannot load the model at {path}: it has no estimator that predicts probabilities")
+        return model
 
     def _seeded_clone(self, rng: np.random.Generator) -> Any:
         """Clone the estimator and seed what is not seeded in it."""

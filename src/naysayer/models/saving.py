@@ -9,20 +9,25 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from naysayer.common.files import read_tensors, write_tensors, write_text
+from naysayer.models.objects import describe, rebuild
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1
 PARTS = ("settings", "fitted", "extra")
+NETWORK = "ComplementaryClassifier"  # the class of models in folders that name none, as all did once
+Model = TypeVar("Model")
 
 
-def write_model(folder: str | os.PathLike[str], about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+def write_model(
+    folder: str | os.PathLike[str], about: dict[str, Any], tensors: dict[str, Tensor], kind: str = NETWORK
+) -> None:
     """Write a model into a folder. No pickle.
 
     ``model.json`` is put in its place last, so a folder that held a model before holds a whole one at every moment.
@@ -32,6 +37,7 @@ def write_model(folder: str | os.PathLike[str], about: dict[str, Any], tensors: 
     folder : it is made where it is not there.
     about : "settings", "fitted" and "extra", each a dict of what JSON can hold, numpy's numbers and arrays included.
     tensors : the parameters, by name.
+    kind : the class of the model, by which :func:`naysayer.models.loading.load_model` finds its reader.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -40,7 +46,7 @@ def write_model(folder: str | os.PathLike[str], about: dict[str, Any], tensors: 
         b"".join(np.ascontiguousarray(t.detach().cpu().numpy()).tobytes() for t in tensors.values())
     )
     weights = f"weights-{digest.hexdigest()[:16]}.safetensors"
-    described = {"format": FORMAT} | {part: about[part] for part in PARTS} | {"weights": weights}
+    described = {"format": FORMAT, "model": kind} | {part: about[part] for part in PARTS} | {"weights": weights}
     text = json.dumps(described, indent=1, default=numpy_to_json) + "\n"
     write_tensors(folder / weights, tensors, {"format": FORMAT})
     write_text(folder / "model.json", text)
@@ -49,26 +55,62 @@ def write_model(folder: str | os.PathLike[str], about: dict[str, Any], tensors: 
             old.unlink(missing_ok=True)
 
 
-def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read what :func:`write_model` wrote: `about` and `tensors`."""
+def read_model(folder: str | os.PathLike[str], kind: str = NETWORK) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read what :func:`write_model` wrote of a model of this class: `about` and `tensors`."""
     folder = Path(folder)
+    read = _read(folder)
+    if read["model"] != kind:
+        raise ValueError(f"{folder} holds a {read['model']}, not a {kind}; use naysayer.models.loading.load_model")
+    return {part: read[part] for part in PARTS}, read_tensors(folder / read["weights"])[0]
+
+
+def kind_of(folder: str | os.PathLike[str]) -> str:
+    """Name the class of the model in a folder."""
+    return str(_read(Path(folder))["model"])
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """Read ``model.json``."""
     try:
         read = dict(json.loads((folder / "model.json").read_text(encoding="utf8")))
         if read["format"] != FORMAT:
             raise ValueError(f"it has format {read['format']}, and this release reads {FORMAT}")
         about = {part: dict(read[part]) for part in PARTS}
-        weights = Path(str(read["weights"])).name
         if "network" in about["extra"]:  # where models from stores used to keep the name of theirs
             about["settings"].setdefault("network", about["extra"]["network"])
+        return about | {"model": str(read.get("model", NETWORK)), "weights": Path(str(read["weights"])).name}
     except NotADirectoryError:
         raise ValueError(f"a model is a folder; {folder} is a file") from None
     except FileNotFoundError:
         raise FileNotFoundError(f"no model at {folder}: it has no model.json") from None
     except KeyError as error:
         raise ValueError(f"{folder / 'model.json'} is not a whole model file: it lacks {error}") from None
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, RecursionError) as error:
         raise ValueError(f"{folder / 'model.json'} is not a whole model file: {error}") from None
-    return about, read_tensors(folder / weights)[0]
+
+
+def write_estimator(folder: str | os.PathLike[str], model: Any, extra: dict[str, Any] | None, **replaced: Any) -> None:
+    """Write a fitted estimator: its settings and all that fitting added, as :mod:`naysayer.models.objects` has them.
+
+    `replaced` are attributes that are written as something else, which :func:`read_estimator`'s caller turns back.
+    """
+    settings = model.get_params(deep=False)
+    fitted = {name: value for name, value in vars(model).items() if name not in settings and name != "extra_"}
+    tensors: dict[str, Tensor] = {}
+    about = {"settings": describe(settings, tensors), "fitted": describe(fitted | replaced, tensors)}
+    write_model(folder, about | {"extra": extra or {}}, tensors, type(model).__name__)
+
+
+def read_estimator(folder: str | os.PathLike[str], cls: type[Model]) -> Model:
+    """Read what :func:`write_estimator` wrote of an estimator of this class."""
+    about, tensors = read_model(folder, cls.__name__)
+    try:
+        settings, fitted = rebuild(about["settings"], tensors), rebuild(about["fitted"], tensors)
+        model = cls(**settings)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"cannot load the model at {folder}: {error}") from None
+    vars(model).update(fitted, extra_=about["extra"])
+    return model
 
 
 def numpy_to_json(value: Any) -> Any:
