@@ -6,7 +6,7 @@ Everything here stays on the device. :mod:`naysayer.engine.population` decides w
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from naysayer import risk
+from naysayer.engine import process
 from naysayer.engine.bound import BoundNetwork
 from naysayer.engine.optimizers import StackedOptimizer
 from naysayer.engine.recipe import Recipe, Runs, Tensors, Told, differentiate
@@ -126,15 +127,11 @@ class Stack:
                         self._step(*step)
         return {"loss": self.loss / max(1, n_steps)} | self._scores()
 
-    @contextlib.contextmanager
-    def _seeded(self, epoch: int) -> Iterator[None]:
-        """Seed what a network draws itself, as dropout does, and leave torch's generators as they were."""
-        if self.network.stacks:  # ours draw nothing, and may run in several threads
-            yield
-            return
-        with torch.random.fork_rng(devices=[self.loss.device] if self.loss.is_cuda else []):
-            torch.manual_seed(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
-            yield
+    def _seeded(self, epoch: int) -> contextlib.AbstractContextManager[None]:
+        """Seed what a network draws itself, as dropout does; ours draw nothing, and may run in several threads."""
+        if self.network.stacks:
+            return contextlib.nullcontext()
+        return process.seeded(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
 
     def _scales(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """What a label of each kind weighs in each of some batches, (S, C, K + 1), and any example, (S, C).
