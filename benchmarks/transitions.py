@@ -1,11 +1,11 @@
-"""How often intervals hold the truth when the transition matrix was estimated from pairs: how it is used, and as if known.
+"""How often intervals hold the truth where the transition matrix was estimated from pairs, and had it counted as known.
 
     python benchmarks/transitions.py            # some minutes on one core
     python benchmarks/transitions.py --quick    # seconds, with little to be read from it
 
 In each trial a matrix Q is drawn, pairs and labels from it, and a model that is right in 80 % of the cases or a little
-more, whose mistakes prefer some classes. Q is then estimated from the pairs with all defaults. An interval of 95 % should
-hold the true accuracy in 94 % of the trials at least, and those of the class shares likewise.
+more, whose mistakes prefer some classes. Q is then estimated from the pairs with all defaults. An interval of 95 %
+should hold the true accuracy in 94 % of the trials at least, and those of the class shares likewise.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from common import hardware, save
 from numpy.typing import NDArray
 
+from common import hardware, save
 from naysayer import metrics, transition
 
 MATRICES = ("uniform", "noisy", "biased", "both", "free", "free and noisy")

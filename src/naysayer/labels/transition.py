@@ -28,16 +28,18 @@ __all__ = [
     "uniform",
 ]
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 MODELS = ("noisy", "biased", "both", "free")
 HIGH_COST = 50.0  # beyond this one is told: 10,000 labels then give an accuracy of 10 classes within 40 points
 LARGEST_COST = 1e5  # beyond this no number of labels that anybody has means anything
 
-_STRENGTHS = 2.0 ** np.arange(13)  # among which evidence chooses: from free rows to hardly any freedom
+_STRENGTHS: Floats = 2.0 ** np.arange(
+    13, dtype=np.float64
+)  # among which evidence chooses: from free rows to hardly any freedom
 _FACTOR = 10.0  # by which evidence for a free matrix must exceed that for few parameters
 _ROUNDS = 30  # of Gibbs sampling; each chain starts near the middle of what it samples
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def uniform(n_classes: int) -> NDArray[np.float64]:
@@ -139,9 +141,10 @@ class Estimated(np.ndarray):
         r"""Draw matrices that the pairs leave possible, (size, K, K), from their posterior distribution.
 
         A row is :math:`Q_y \sim \text{Dirichlet}(n_y + \tau B_y)` for a strength :math:`\tau` and a matrix B of few
-        parameters, both drawn in turn: :math:`\tau` and whether B is biased by their evidence, the error rate of B
-        from a beta distribution, and its weights by Gibbs sampling [1]_, from counts discounted by what rows of
-        strength :math:`\tau` vary by themselves. Where a model of few parameters was asked for, Q is B itself.
+        parameters, both drawn in turn: :math:`\tau` and whether B is biased by their likelihood alone, since few pairs
+        cannot show that a matrix is simple; the error rate of B from a beta distribution; its weights by Gibbs sampling
+        [1]_, from counts discounted by what rows of strength :math:`\tau` vary by themselves. Where a model of few
+        parameters was asked for, Q is B itself.
 
         References
         ----------
@@ -179,8 +182,8 @@ class Estimated(np.ndarray):
         strengths = _STRENGTHS
         if self.choice == "free" and self.strength not in strengths:  # it was given: nothing to choose
             strengths = np.array([max(self.strength or 0.0, 1e-9)])
-        evidence = np.array([[fit.evidence_of(self.counts, tau) for tau in strengths] for fit in fits])
-        chances = np.exp(evidence - evidence.max()).ravel()
+        likelihood = np.array([[fit.freed(self.counts, tau) for tau in strengths] for fit in fits])
+        chances = np.exp(likelihood - likelihood.max()).ravel()
         which = rng.choice(len(chances), size=size, p=chances / chances.sum())
         return strengths[which % len(strengths)], which >= len(strengths)
 
@@ -278,12 +281,13 @@ def estimate(
             f"take 'both' or 'auto'"
         )
     choice = model if strength is None else "free"
-    best = max((fit for fit in _fits(counts) if choice in ("auto", "free", fit.model)), key=lambda fit: fit.evidence)
+    fits = (fit for fit in _fits(counts) if choice in ("auto", "free", fit.model))
+    best = max(fits, key=lambda fit: fit.likelihood - fit.penalty)
     tau = strength
     if tau is None and choice in ("auto", "free"):
-        evidence = np.array([best.evidence_of(counts, tau) for tau in _STRENGTHS])
-        if choice == "free" or logsumexp(evidence) - np.log(len(evidence)) > best.evidence + np.log(_FACTOR):
-            tau = float(_STRENGTHS[evidence.argmax()])
+        likelihood = np.array([best.freed(counts, tau) for tau in _STRENGTHS])
+        if choice == "free" or logsumexp(likelihood) - np.log(len(_STRENGTHS)) > best.likelihood + np.log(_FACTOR):
+            tau = float(_STRENGTHS[likelihood.argmax()])
     if tau is None:
         return Estimated(best.matrix, counts, best.model, choice, None)
     rows = counts.sum(axis=1, keepdims=True) + tau
@@ -296,22 +300,22 @@ def estimate(
 
 
 class _Fit(NamedTuple):
-    """A matrix of few parameters, fitted to counts, and its log evidence: minus half of its BIC."""
+    """A matrix of few parameters, fitted to counts, its log-likelihood, and what BIC takes off that."""
 
     model: str
     matrix: Floats
-    evidence: float
+    likelihood: float
     penalty: float
 
-    def evidence_of(self, counts: Ints, tau: float) -> float:
-        """Log evidence of rows that vary around the matrix with this strength: a Dirichlet-multinomial's."""
+    def freed(self, counts: Ints, tau: float) -> float:
+        """Log-likelihood of rows that vary around the matrix with this strength: a Dirichlet-multinomial's."""
         shapes = tau * self.matrix
         if (counts[shapes == 0] > 0).any():
             return -np.inf
         possible = shapes > 0
         rows = gammaln(tau) - gammaln(counts.sum(axis=1) + tau)
         cells = gammaln((counts + shapes)[possible]) - gammaln(shapes[possible])
-        return float(rows.sum() + cells.sum()) - self.penalty
+        return float(rows.sum() + cells.sum())
 
 
 def _fits(counts: Ints) -> list[_Fit]:
@@ -326,8 +330,8 @@ def _fits(counts: Ints) -> list[_Fit]:
         ("biased", weights, 0.0, n_classes - 1),
         ("both", weights, rate, n_classes),
     ):
-        matrix, penalty = _few(w, np.array(e)), 0.5 * size * float(np.log(n))
-        found.append(_Fit(model, matrix, float(xlogy(counts, matrix).sum()) - penalty, penalty))
+        matrix, penalty = _few(w, np.array(e)), 0.5 * size * float(np.log1p(n))
+        found.append(_Fit(model, matrix, float(xlogy(counts, matrix).sum()), penalty))
     return found
 
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import betainc, ndtr, xlog1py, xlogy
-from scipy.stats import beta
+from scipy.special import betainc, betaincinv, ndtr, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
 
@@ -110,7 +109,7 @@ def lower_bound(values: Floats, counts: NDArray[Any], end: float, tail: float) -
         return float(points[0])
     width = points[-1] - points[0]
     if len(points) == 2:
-        return float(points[0] + width * beta.ppf(tail, counts[1], counts[0]))
+        return float(points[0] + width * betaincinv(counts[1], counts[0], tail))
     scaled = (points - points[0]) / width
     root = brentq(lambda share: share_below(share, scaled, counts) - tail, 1e-14, 1.0 - 1e-14, xtol=1e-14)
     return float(points[0] + width * root)
@@ -125,7 +124,7 @@ def tail_at_zero(values: Floats, counts: NDArray[Any], end: float) -> float:
         return 0.0
     width = points[-1] - points[0]
     if len(points) == 2:
-        return float(beta.cdf(-points[0] / width, counts[1], counts[0]))
+        return float(betainc(counts[1], counts[0], -points[0] / width))
     return min(1.0, max(0.0, share_below(-points[0] / width, (points - points[0]) / width, counts)))
 
 
@@ -165,7 +164,7 @@ def _share_of_three(x: float, points: Floats, counts: NDArray[Any]) -> float:
     """
     least, middle, most = points
     others = counts[0] + counts[2]
-    ends = beta.ppf(1e-15, counts[1], others), beta.isf(1e-15, counts[1], others)
+    ends = betaincinv(counts[1], others, 1e-15), 1.0 - betaincinv(others, counts[1], 1e-15)
     share = ends[0] + (ends[1] - ends[0]) * _NODES
     log_density = xlogy(counts[1] - 1.0, share) + xlog1py(others - 1.0, -share)
     density = _NODE_WEIGHTS * np.exp(log_density - log_density.max())

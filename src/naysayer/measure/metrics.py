@@ -124,8 +124,8 @@ def accuracy_interval(
     coverage is not proven, though no counterexample is known.
 
     Where Q was estimated, z is drawn too, from what its pairs leave possible
-    (:meth:`naysayer.transition.Estimated.draws`), and the quantile is that of both draws; the interval is never narrower
-    than for a known Q. If pairs are few, some draws are nearly singular, and the interval is [0, 1].
+    (:meth:`naysayer.transition.Estimated.draws`), and the quantile is that of both draws; the interval is never
+    narrower than for a known Q. If pairs are few, some draws are nearly singular, and the interval is [0, 1].
 
     Parameters
     ----------
@@ -224,9 +224,9 @@ def confusion_matrix(
     Parameters
     ----------
     y_bar, y_pred, n_classes, transition, sample_weight : as in :func:`accuracy_score`.
-    normalize : None for counts that sum to n, the number of examples whose label says something, or to their weights; or
-        as in scikit-learn "true" (rows sum to 1; the diagonal is each class's recall), "pred" (columns do; the diagonal
-        is the precision) or "all". A row or column whose total is not above 0 becomes zeros.
+    normalize : None for counts that sum to n, the number of examples whose label says something, or to their weights;
+        or as in scikit-learn "true" (rows sum to 1; the diagonal is each class's recall), "pred" (columns do; the
+        diagonal is the precision) or "all". A row or column whose total is not above 0 becomes zeros.
 
     Returns
     -------
@@ -367,8 +367,8 @@ def reliability(
     each = np.full((4, n_bins), np.nan)
     for b in np.unique(bins):
         inside = np.flatnonzero(bins == b)
-        part = sample[inside]
-        each[:, b] = part.mean(largest[inside]), *part.accuracy_interval(predicted[inside], tail, sample.ends())
+        some = sample[inside]
+        each[:, b] = some.mean(largest[inside]), *some.accuracy_interval(predicted[inside], tail, sample.ends())
     count = np.bincount(bins, minlength=n_bins)
     share = np.bincount(bins, weights=sample.sample_weight, minlength=n_bins) / sample.total
     error = float(np.nansum(share * np.abs(each[1] - each[0])))

@@ -194,7 +194,7 @@ class Sample:
         each = self._counts()
         number = np.bincount(place, weights=effective_counts(values, **each) if each else None)
         of, chosen = of[first], [classes[first] for classes in predicted]
-        found = []
+        found: list[tuple[Floats, Floats]] = []
         for weights, low, high in self._weight_draws(distinct, len(number)):
             z = weights[:, of, chosen[0]]
             if len(predicted) > 1:
@@ -208,7 +208,7 @@ class Sample:
         lows, highs = (np.concatenate(part)[:, 0] for part in zip(*found))
         return lows, highs
 
-    def _prior_draws(self, distinct: NDArray[Any], number: Floats) -> tuple[Floats, Floats]:
+    def _prior_draws(self, distinct: NDArray[Any], number: NDArray[Any]) -> tuple[Floats, Floats]:
         """The same for the share of each class, (B, K) each."""
         draws = self._weight_draws(distinct, len(number) * self.n_classes)
         found = [_shares(weights, number, low, high, i) for i, (weights, low, high) in enumerate(draws)]
@@ -227,10 +227,10 @@ class Sample:
                 low, high = np.minimum(low, 0.0), np.maximum(high, 1.0)
             yield single @ inverse + ordinary, low, high
 
-    def _distinct(self) -> tuple[NDArray[Any], NDArray[np.int64], Floats, Floats]:
+    def _distinct(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], NDArray[Any]]:
         """Distinct labels, which of them each example has, (N,), and sums of their weights and of the squares."""
         distinct, of = np.unique(self.labels, axis=0, return_inverse=True)
-        of = of.reshape(-1)
+        of = of.reshape(-1).astype(np.int64, copy=False)
         each = self._counts() or dict.fromkeys(("counts", "squares"))
         return distinct, of, np.bincount(of, weights=each["counts"]), np.bincount(of, weights=each["squares"])
 
@@ -253,7 +253,7 @@ class Sample:
         return labels, None if self.inverse is None else torch.from_numpy(self.inverse)
 
 
-def _shares(z: Floats, number: Floats, low: Floats, high: Floats, seed: int) -> tuple[Floats, Floats]:
+def _shares(z: Floats, number: NDArray[Any], low: Floats, high: Floats, seed: int) -> tuple[Floats, Floats]:
     """Means of values z (b, M, R) by Dirichlet shares, with either end (b, R) joined once."""
     rng = np.random.default_rng(seed)
     shares = rng.standard_gamma(number, size=(len(z), len(number)))

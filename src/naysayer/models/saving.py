@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from naysayer.common.files import read_tensors, write_tensors, write_text
+from naysayer.labels.transition import Estimated
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,6 +59,8 @@ def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
             raise ValueError(f"it has format {read['format']}, and this release reads {FORMAT}")
         about = {part: dict(read[part]) for part in PARTS}
         weights = Path(str(read["weights"])).name
+        if isinstance(about["settings"].get("transition"), dict):
+            about["settings"]["transition"] = Estimated.from_json(about["settings"]["transition"])
         if "network" in about["extra"]:  # where models from stores used to keep the name of theirs
             about["settings"].setdefault("network", about["extra"]["network"])
     except NotADirectoryError:
@@ -73,6 +76,8 @@ def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
 
 def numpy_to_json(value: Any) -> Any:
     """Give numpy's numbers and arrays as JSON has them; anything else it cannot hold."""
+    if isinstance(value, Estimated) and hasattr(value, "counts"):
+        return value.to_json()
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"cannot save {type(value).__name__} as JSON")
