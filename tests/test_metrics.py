@@ -177,8 +177,10 @@ def test_uniform_labels_give_clopper_and_pearson(n_classes, contradicted):
     estimate, low, high = metrics.accuracy_interval(y_bar, y_pred, n_classes, confidence=0.9)
     rate = binomtest(contradicted, 40).proportion_ci(0.9)
     assert estimate == pytest.approx(1 - (n_classes - 1) * contradicted / 40)
-    assert low == pytest.approx(min(estimate, max(0, 1 - (n_classes - 1) * rate.high)), abs=1e-9)
-    assert high == pytest.approx(max(0, 1 - (n_classes - 1) * rate.low), abs=1e-9)
+    low_, high_ = (1 - (n_classes - 1) * share for share in (rate.high, rate.low))
+    moved = max(0, -estimate)  # to the nearest accuracy that can be
+    assert low == pytest.approx(max(0, low_ + moved), abs=1e-9)
+    assert high == pytest.approx(min(1, high_ + moved), abs=1e-9)
 
 
 @pytest.mark.parametrize("right", [0, 3, 39, 40])
@@ -251,15 +253,58 @@ def test_interval_shrinks_with_n_and_grows_with_confidence(kind):
     assert 2 * widths[3] < wider.high - wider.low < 3 * widths[3]
 
 
-def test_interval_holds_an_estimate_outside_of_the_range():
+def test_bounds_stay_in_the_range_where_the_estimate_does_not():
     q = transition.noisy(3, 0.2)
     above = metrics.accuracy_interval([1, 2] * 50, [0] * 100, transition=q)
     assert above.estimate > 1
-    assert above.high == above.estimate
-    assert 0 < above.low <= 1
+    assert above.high == 1
+    assert 0 < above.low < 1
     below = metrics.accuracy_interval([0] * 100, [0] * 100, n_classes=3)
-    assert below.estimate == below.low == -1
-    assert below.high == 0
+    assert below.estimate == -1
+    assert below.low == 0
+    assert 0.01 < below.high < 0.1  # not "0 to 0", as sure as a wrong number can look
+
+
+def test_nothing_impossible_comes_back():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 5, 30):
+        for q in (None, BIASED, NOISY, transition.noisy(4, 0.2)):
+            y_bar, a, b = rng.integers(4, size=(3, n))
+            p = rng.dirichlet(np.ones(4), size=n)
+            diagram = metrics.reliability(y_bar, p, 3, q)
+            filled = diagram.count > 0
+            found = [
+                metrics.accuracy_interval(y_bar, a, 4, transition=q)[1:],
+                (diagram.low[filled], diagram.high[filled]),
+            ]
+            found += [metrics.class_prior_interval(y_bar, 4, transition=q)[1:]]
+            for low, high in found:
+                assert (np.asarray(low) >= 0).all()
+                assert (np.asarray(low) <= high).all()
+                assert (np.asarray(high) <= 1).all()
+            difference = metrics.compare(y_bar, a, b, 4, q)
+            assert -1 <= difference.low <= difference.high <= 1
+            assert 0 <= difference.p_value <= 1
+
+
+@pytest.mark.parametrize("weight", [None, [1, 2, 3, 0]])
+@pytest.mark.parametrize("q", [None, NOISY, "estimated"])
+def test_one_estimate_is_floats_and_several_are_arrays(q, weight):
+    y_bar, y_pred, logits = [0, 1, 2, 3], [1, 1, 1, 1], np.eye(4)
+    if isinstance(q, str):
+        q = transition.estimate([0, 1, 2, 3] * 20, [1, 2, 3, 0] * 20, 4, model="free")
+    how = {"transition": q, "sample_weight": weight}
+    found = [
+        metrics.accuracy_score(y_bar, y_pred, 4, **how),
+        *metrics.accuracy_interval(y_bar, y_pred, 4, **how),
+        metrics.risk(y_bar, logits, **how),
+        *metrics.risk_interval(y_bar, logits, **how),
+        *metrics.compare(y_bar, y_pred, [0, 0, 0, 0], 4, **how),
+        metrics.reliability(y_bar, logits, **how).error,
+    ]
+    assert {type(value) for value in found} == {float}
+    several = [metrics.class_prior(y_bar, 4, **how), *metrics.class_prior_interval(y_bar, 4, **how)]
+    assert {(type(value), value.dtype, value.shape) for value in several} == {(np.ndarray, np.dtype(float), (4,))}
 
 
 def test_class_prior_interval_is_that_of_constant_predictions():
@@ -335,6 +380,40 @@ def test_reliability_of_a_calibrated_model():
     assert metrics.reliability(complement(y_true, 3, random_state=1), sharpened).error > 0.05
 
 
+RARE = transition.biased([0.02, 1, 1, 1])  # what a label 0 weighs, if there is one, outweighs all others
+
+
+@pytest.mark.parametrize("n", [30, 100])
+@pytest.mark.parametrize("q", [RARE, transition.noisy(4, 0.02, RARE)], ids=["biased", "noisy"])
+def test_p_value_of_equal_models_with_uneven_labels(q, n):
+    rng = np.random.default_rng(0)
+    p = []
+    for _ in range(200):
+        y_bar = complement(np.arange(n) % 4, 4, transition=q, random_state=rng)
+        p.append(metrics.compare(y_bar, np.zeros(n, dtype=int), np.ones(n, dtype=int), 4, q).p_value)
+    assert np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * (0.05 * 0.95 / 200) ** 0.5
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["uniform", "sets", "mixed", "biased", "noisy", "estimated"])
+def test_p_value_and_interval_never_contradict_each_other(kind, weighted):
+    rng = np.random.default_rng(0)
+    outside = 0
+    for accuracy in np.linspace(0.3, 0.9, 25):
+        y = rng.integers(4, size=80)
+        y_bar, q = observed("noisy" if kind == "estimated" else kind, y, 4, rng)
+        if kind == "estimated":
+            known = rng.integers(4, size=5000)
+            q = transition.estimate(complement(known, 4, transition=q, random_state=rng), known, 4, model="both")
+        a, b = predictions(y, 4, accuracy, rng), predictions(y, 4, 0.5, rng)
+        weight = rng.uniform(0.5, 1, size=80) if weighted else None
+        for confidence in (0.5, 0.9, 0.95, 0.99):
+            _, low, high, p = metrics.compare(y_bar, a, b, 4, q, confidence, sample_weight=weight)
+            assert (low > 0 or high < 0) == (p < 1 - confidence)
+            outside += low > 0 or high < 0
+    assert 10 < outside < 90
+
+
 @pytest.mark.parametrize("kind", ["uniform", "biased", "mixed"])
 def test_p_value_is_valid_and_has_power(kind):
     rng = np.random.default_rng(0)
@@ -346,7 +425,7 @@ def test_p_value_is_valid_and_has_power(kind):
         null.append(metrics.compare(y_bar, good, as_good, 3, q).p_value)
         real.append(metrics.compare(y_bar, good, bad, 3, q).p_value)
     assert np.mean(np.array(null) <= 0.05) <= 0.05 + 3 * (0.05 * 0.95 / 200) ** 0.5
-    assert np.mean(np.array(null) <= 0.5) == pytest.approx(0.5, abs=0.15)
+    assert 0.2 < np.mean(np.array(null) <= 0.5) <= 0.5 + 3 * (0.25 / 200) ** 0.5
     assert np.mean(np.array(real) <= 0.01) > 0.95
 
 
@@ -380,20 +459,159 @@ def test_compare_interval_covers():
     assert held >= 100 * (0.95 - 3 * (0.95 * 0.05 / 100) ** 0.5)
 
 
-def everything(y_bar, y_pred, logits, q, probabilities):
+def everything(y_bar, y_pred, logits, q, probabilities, weight=None):
     """All scores of one data set, flat."""
+    how = {"transition": q, "sample_weight": weight}
     found = [
-        metrics.accuracy_score(y_bar, y_pred, 4, q),
-        metrics.accuracy_interval(y_bar, y_pred, 4, transition=q),
-        metrics.class_prior(y_bar, 4, q),
-        metrics.class_prior_interval(y_bar, 4, transition=q),
-        metrics.confusion_matrix(y_bar, y_pred, 4, q, normalize="all"),
-        metrics.risk(y_bar, logits, transition=q),
-        metrics.risk_interval(y_bar, logits, transition=q),
-        *metrics.reliability(y_bar, probabilities, 5, q)[1:],
-        metrics.compare(y_bar, y_pred, [0] * len(y_pred), 4, q),
+        metrics.accuracy_score(y_bar, y_pred, 4, **how),
+        metrics.accuracy_interval(y_bar, y_pred, 4, **how),
+        metrics.class_prior(y_bar, 4, **how),
+        metrics.class_prior_interval(y_bar, 4, **how),
+        metrics.confusion_matrix(y_bar, y_pred, 4, normalize="all", **how),
+        metrics.risk(y_bar, logits, **how),
+        metrics.risk_interval(y_bar, logits, **how),
+        *metrics.reliability(y_bar, probabilities, 5, **how)[1:],
+        metrics.compare(y_bar, y_pred, [0] * len(y_pred), 4, **how),
     ]
     return np.concatenate([np.ravel(part) for part in found])
+
+
+def estimates(y_bar, y_pred, logits, q, probabilities, weight=None):
+    """All that is no bound."""
+    how = {"transition": q, "sample_weight": weight}
+    diagram = metrics.reliability(y_bar, probabilities, 5, **how)
+    found = [
+        metrics.accuracy_score(y_bar, y_pred, 4, **how),
+        metrics.accuracy_interval(y_bar, y_pred, 4, **how).estimate,
+        metrics.class_prior(y_bar, 4, **how),
+        metrics.class_prior_interval(y_bar, 4, **how).estimate,
+        metrics.confusion_matrix(y_bar, y_pred, 4, **how),
+        metrics.risk(y_bar, logits, **how),
+        metrics.risk_interval(y_bar, logits, **how).estimate,
+        *(diagram.confidence, diagram.accuracy, diagram.error),
+        metrics.compare(y_bar, y_pred, [0] * len(y_pred), 4, **how).difference,
+    ]
+    return np.concatenate([np.ravel(part) for part in found])
+
+
+@pytest.mark.parametrize("ruled_out", [False, True])
+def test_whole_weights_are_repeated_rows(data, ruled_out):
+    y_bar, y_pred, logits, q, p = data
+    y_bar = np.eye(4, dtype=bool)[y_bar] if ruled_out else y_bar
+    weight = np.random.default_rng(0).integers(4, size=60)
+    rows = np.repeat(np.arange(60), weight)
+    repeated = estimates(y_bar[rows], y_pred[rows], logits[rows], q, p[rows])
+    np.testing.assert_allclose(estimates(y_bar, y_pred, logits, q, p, weight), repeated, rtol=1e-9, atol=1e-9)
+
+
+def test_equal_weights_are_none_and_zeros_leave_rows_out(data):
+    np.testing.assert_allclose(everything(*data, np.full(60, 3e200)), everything(*data), rtol=1e-7, atol=1e-9)
+    first = [values if values is data[3] else values[:40] for values in data]
+    np.testing.assert_allclose(everything(*data, [2] * 40 + [0] * 20), everything(*first), rtol=1e-7, atol=1e-9)
+
+
+def test_repeated_rows_are_not_more_labels():
+    """Weights of 5 do not make the interval of five times as many examples."""
+    y_bar, y_pred, q = draw("noisy", 200, 4, 0.8, np.random.default_rng(0))
+    wide = metrics.accuracy_interval(y_bar, y_pred, 4, transition=q, sample_weight=[5] * 200)
+    narrow = metrics.accuracy_interval(np.repeat(y_bar, 5), np.repeat(y_pred, 5), 4, transition=q)
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+
+
+@pytest.mark.parametrize("n", [30, 200])
+@pytest.mark.parametrize("kind", ["uniform", "noisy", "mixed"])
+def test_weighted_intervals_cover(kind, n):
+    """Some examples are rare, weigh ten times as much, and are predicted worse."""
+    rng = np.random.default_rng(0)
+    share, heavy, accuracies = 0.15, 10.0, np.array([0.9, 0.5])
+    truth = (0.85 * 0.9 + share * heavy * 0.5) / (0.85 + share * heavy)
+    held, gap = 0, 0
+    for _ in range(150):
+        rare = (rng.random(n) < share).astype(int)
+        y = rng.integers(3, size=n)
+        y_bar, q = observed(kind, y, 3, rng)
+        y_pred = np.where(rng.random(n) < accuracies[rare], y, (y + rng.integers(1, 3, size=n)) % 3)
+        weight = np.where(rare, heavy, 1.0)
+        _, low, high = metrics.accuracy_interval(y_bar, y_pred, 3, transition=q, sample_weight=weight)
+        held += low <= truth <= high
+        _, low, high = metrics.risk_interval(y_bar, np.eye(3)[y_pred], "zero_one", transition=q, sample_weight=weight)
+        gap += low <= 1 - truth <= high
+    assert held >= 150 * (0.95 - 3 * (0.95 * 0.05 / 150) ** 0.5)
+    assert n < 100 or gap >= 150 * 0.88
+
+
+def pairs_of(q, n, rng):
+    """An estimate of Q from n pairs."""
+    y = rng.integers(len(q), size=n)
+    return transition.estimate(complement(y, len(q), transition=q, random_state=rng), y, len(q))
+
+
+@pytest.mark.filterwarnings("ignore:labels of this transition matrix")
+@pytest.mark.parametrize(("n_classes", "n_pairs"), [(3, 100), (5, 200)])
+@pytest.mark.parametrize("kind", ["noisy", "biased", "free"])
+def test_intervals_cover_where_q_was_estimated(kind, n_classes, n_pairs):
+    """On the code before, intervals from 200 pairs missed in half of the trials."""
+    rng = np.random.default_rng(0)
+    trials, held, plain, shares, gap = 40, 0, 0, 0.0, 0
+    for _ in range(trials):
+        q = transition.biased(np.exp(0.5 * rng.normal(size=n_classes)))
+        if kind == "free":
+            q = transition.biased(rng.gamma(np.maximum(10 * q, 1e-9)))
+        q = transition.noisy(n_classes, 0.03 if kind == "noisy" else 0.0, q)
+        estimated = pairs_of(q, n_pairs, rng)
+        prior = rng.dirichlet(np.full(n_classes, 3.0))
+        y = rng.choice(n_classes, p=prior, size=1000)
+        y_bar = complement(y, n_classes, transition=q, random_state=rng)
+        a, b = predictions(y, n_classes, 0.8, rng), predictions(y, n_classes, 0.6, rng)
+        _, low, high = metrics.accuracy_interval(y_bar, a, n_classes, transition=estimated)
+        _, known_low, known_high = metrics.accuracy_interval(y_bar, a, n_classes, transition=np.asarray(estimated))
+        assert low <= known_low
+        assert known_high <= high
+        held, plain = held + (low <= 0.8 <= high), plain + (known_low <= 0.8 <= known_high)
+        _, low, high = metrics.class_prior_interval(y_bar, n_classes, transition=estimated)
+        shares += np.mean((low <= prior) & (prior <= high))
+        gap += metrics.compare(y_bar, a, b, n_classes, estimated).low <= 0.2
+    assert min(held, gap) >= trials * (0.95 - 3 * (0.95 * 0.05 / trials) ** 0.5)
+    assert shares >= trials * 0.9
+    assert plain < held
+
+
+def test_every_interval_widens_where_q_was_estimated():
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=2000)
+    logits = rng.normal(size=(2000, 4)) + 2 * np.eye(4)[y]
+    y_bar, y_pred = complement(y, 4, transition=BIASED, random_state=rng), logits.argmax(axis=1)
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    estimated = pairs_of(BIASED, 400, rng)
+    known = np.asarray(estimated)
+
+    def bounds(q, labels=y_bar):
+        diagram = metrics.reliability(labels, p, 4, q)
+        found = [
+            metrics.accuracy_interval(labels, y_pred, 4, transition=q)[1:],
+            metrics.class_prior_interval(labels, 4, transition=q)[1:],
+            metrics.compare(labels, y_pred, np.zeros(2000, dtype=int), 4, q)[1:3],
+            metrics.risk_interval(labels, logits, transition=q)[1:],
+            (diagram.low[2:], diagram.high[2:]),
+        ]
+        return [np.ravel(part) for part in found]
+
+    for wide, narrow in zip(bounds(estimated), bounds(known)):
+        assert np.ptp(wide.reshape(2, -1), axis=0).sum() > 1.05 * np.ptp(narrow.reshape(2, -1), axis=0).sum()
+    for rows, single in zip(bounds(estimated, np.eye(4, dtype=bool)[y_bar]), bounds(estimated)):
+        np.testing.assert_allclose(rows, single, atol=0.05)  # both by draws
+    one, other = (estimates(y_bar, y_pred, logits, q, p) for q in (estimated, known))
+    np.testing.assert_allclose(one, other)
+    ordinary = ~np.eye(4, dtype=bool)[y]  # they do not pass through Q
+    mine, exact = (metrics.accuracy_interval(ordinary, y_pred, 4, transition=q) for q in (estimated, None))
+    assert mine == pytest.approx(exact, abs=0.01)
+
+
+def test_more_confidence_than_draws_can_tell_gives_no_bounds():
+    estimated = pairs_of(NOISY, 100_000, np.random.default_rng(0))
+    y_bar, y_pred, _ = draw("uniform", 5000, 4, 0.5, np.random.default_rng(1))
+    assert metrics.accuracy_interval(y_bar, y_pred, 4, 0.95, estimated).high < 1
+    assert metrics.accuracy_interval(y_bar, y_pred, 4, 0.9999, estimated)[1:] == (0.0, 1.0)
 
 
 @pytest.fixture(params=[None, BIASED, NOISY], ids=["uniform", "biased", "noisy"])
@@ -591,6 +809,10 @@ def test_scorers_give_the_metrics(animals):
         assert metrics.risk_scorer(model, X, y) == pytest.approx(-risk, rel=1e-5)
     q = transition.noisy(3, 0.1)
     assert metrics.make_scorer(transition=q)(model, X, y_bar) == metrics.accuracy_score(labels, predicted, 3, q)
+    weight = np.arange(300) % 3
+    rows = np.repeat(np.arange(300), weight)
+    for scorer in (metrics.accuracy_scorer, metrics.risk_scorer, metrics.make_scorer(transition=q)):
+        assert scorer(model, X, y_bar, sample_weight=weight) == pytest.approx(scorer(model, X[rows], y_bar[rows]))
     order = [2, 0, 1]  # classes_ need not be sorted
     model.classes_, model.coef_ = model.classes_[order], model.coef_[:, order]
     assert metrics.accuracy_scorer(model, X, y_bar) == accuracy
@@ -644,6 +866,28 @@ FLAT = [[0.2, 0.3, 0.5]] * 3
             "`y_bar` must rule out a class in at least one row; got only",
         ),
         (lambda: metrics.risk([[0, 0]], [[1.0, 2.0]]), "`y_bar` must rule out a class in at least one row; got only"),
+        (
+            lambda: metrics.accuracy_score(*ONE, sample_weight=[1, 2]),
+            r"`sample_weight` must hold 3 numbers, one per row of `y_bar`; got shape \(2,\)",
+        ),
+        (lambda: metrics.risk(ONE[0], FLAT, sample_weight=[[1]] * 3), r"`sample_weight` must .*; got shape \(3, 1\)"),
+        (
+            lambda: metrics.class_prior(ONE[0], sample_weight=list("abc")),
+            "`sample_weight` must hold numbers; got dtype",
+        ),
+        (
+            lambda: metrics.compare(*ONE, ONE[1], sample_weight=[1, -1, 1]),
+            "`sample_weight` must be finite and not negative; got -1.0 at row 1",
+        ),
+        (lambda: metrics.confusion_matrix(*ONE, sample_weight=[1, np.nan, 1]), "`sample_weight` must be .* got nan at"),
+        (
+            lambda: metrics.reliability(ONE[0], FLAT, sample_weight=[0, 0, 0]),
+            "`sample_weight` must be above 0 in at least one row; got only zeros",
+        ),
+        (
+            lambda: metrics.class_prior([[True, False], [False, False]], sample_weight=[0, 1]),
+            "`y_bar` must rule out a class in at least one row whose `sample_weight` is above 0; got only",
+        ),
         (lambda: metrics.accuracy_interval(*ONE, confidence=95), "`confidence` must lie between 0 and 1, .*; got 95"),
         (lambda: metrics.accuracy_interval(*ONE, confidence="high"), "`confidence` must .*; got 'high'"),
         (lambda: metrics.class_prior_interval(ONE[0], confidence=1.0), "`confidence` must lie .*; got 1.0"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from helpers import raises, random_transition
-from naysayer import complement, transition
+from naysayer import ReductionClassifier, complement, transition, unbiased_weights
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 200])
@@ -93,16 +98,146 @@ def test_estimate_is_frequencies_and_a_pull_to_uniform():
     y_true = [0, 0, 0, 0, 1, 2]
     y_bar = [1, 1, 1, 2, 0, 0]
     np.testing.assert_allclose(transition.estimate(y_bar, y_true, 3, strength=0)[0], [0, 0.75, 0.25])
+    base = transition.estimate(y_bar, y_true, 3, model="biased")
+    assert base[0, 1] > 0.5
     pulled = transition.estimate(y_bar, y_true, 3, strength=4)
-    np.testing.assert_allclose(pulled[0], [0, (3 + 4 * 0.5) / 8, (1 + 4 * 0.5) / 8])
+    assert (pulled.model, pulled.choice, pulled.strength) == ("free", "free", 4.0)
+    np.testing.assert_allclose(pulled[0], [0, (3 + 4 * base[0, 1]) / 8, (1 + 4 * base[0, 2]) / 8])
     np.testing.assert_allclose(transition.estimate([1], [0], 3, strength=2)[2], [0.5, 0.5, 0])  # no example at all
     np.testing.assert_allclose(pulled.sum(axis=1), 1)
+
+
+WEIGHTS = np.array([4.0, 2.0, 1.0, 1.0, 2.0])
+FREE = transition.biased(np.random.default_rng(0).gamma(1.0, size=(5, 5)))
+TRUE = {
+    "noisy": transition.noisy(5, 0.1),
+    "biased": transition.biased(WEIGHTS),
+    "both": transition.noisy(5, 0.1, transition.biased(WEIGHTS)),
+    "free": FREE,
+}
+
+
+def pairs(q, n, seed=0):
+    """Labels and true classes of n examples."""
+    y = np.random.default_rng(seed).integers(len(q), size=n)
+    return complement(y, len(q), transition=q, random_state=seed + 1), y
+
+
+@pytest.mark.parametrize("model", TRUE)
+def test_evidence_finds_the_model(model):
+    for seed in range(5):
+        found = transition.estimate(*pairs(TRUE[model], 2000, seed), 5)
+        assert found.model == model
+        assert np.abs(found - TRUE[model]).max() < 0.12
+
+
+@pytest.mark.parametrize("model", ["noisy", "biased", "both"])
+def test_fits_of_few_parameters_are_nearer_than_frequencies(model):
+    assert len(transition.MODELS) == 4
+    errors = []
+    for seed in range(10):
+        y_bar, y_true = pairs(TRUE[model], 200, seed)
+        few, free = (transition.estimate(y_bar, y_true, 5, model=m) for m in (model, "free"))
+        plain = transition.estimate(y_bar, y_true, 5, strength=0)
+        errors.append([np.square(q - TRUE[model]).sum() for q in (few, free, plain)])
+    few, free, plain = np.mean(errors, axis=0)
+    assert few < plain / 3
+    assert free < plain
+
+
+def test_fits_are_what_their_names_say():
+    y_bar, y_true = pairs(TRUE["both"], 300)
+    rate = np.mean(y_bar == y_true)
+    np.testing.assert_allclose(transition.estimate(y_bar, y_true, 5, model="noisy"), transition.noisy(5, rate))
+    both = transition.estimate(y_bar, y_true, 5, model="both")
+    np.testing.assert_allclose(np.diag(both), rate)
+    weights = both[0] / both[0, 1]
+    others = both[2] / both[2, 1]
+    np.testing.assert_allclose(weights[[3, 4]], others[[3, 4]])  # one weight per class, whatever the true one
+    y_bar, y_true = pairs(TRUE["biased"], 100_000)
+    np.testing.assert_allclose(transition.estimate(y_bar, y_true, 5, model="biased"), TRUE["biased"], atol=0.01)
+
+
+def test_an_estimate_carries_its_pairs_wherever_it_goes():
+    y_bar, y_true = pairs(TRUE["both"], 300)
+    q = transition.estimate(y_bar, y_true, 5)
+    expected = np.zeros((5, 5), dtype=int)
+    np.add.at(expected, (y_true, y_bar), 1)
+    model = clone(ReductionClassifier(transition=q))
+    again = transition.Estimated.from_json(json.loads(json.dumps(q.to_json())))
+    for same in (q, q.copy(), copy.copy(q), copy.deepcopy(q), pickle.loads(pickle.dumps(q)), model.transition, again):
+        assert isinstance(same, transition.Estimated)
+        np.testing.assert_array_equal(same, np.asarray(q))
+        np.testing.assert_array_equal(same.counts, expected)
+        assert (same.model, same.choice, same.strength) == (q.model, "auto", q.strength)
+        np.testing.assert_array_equal(same.draws(3), q.draws(3))
+
+
+def test_what_is_computed_from_an_estimate_is_an_ordinary_array():
+    q = transition.estimate(*pairs(TRUE["biased"], 300), 5)
+    for made in (q[0], q[:2], q + 0, 1 - q, q.round(3), np.asarray(q), q @ q, q.sum(axis=1)):
+        assert type(made) is np.ndarray
+    assert isinstance(q[0, 1], float)
+    assert isinstance(q.sum(), float)
+    assert np.array_equal(unbiased_weights([0, 1], 5, q), unbiased_weights([0, 1], 5, np.asarray(q)))
+
+
+@pytest.mark.parametrize("model", ["auto", *transition.MODELS])
+def test_draws_are_matrices_around_the_estimate(model):
+    spread = []
+    for n in (100, 10_000):
+        q = transition.estimate(*pairs(TRUE["biased"], n), 5, model=model)
+        drawn = q.draws(400, random_state=1)
+        assert drawn.shape == (400, 5, 5)
+        assert (drawn >= 0).all()
+        np.testing.assert_allclose(drawn.sum(axis=2), 1)
+        spread.append(drawn.std(axis=0).max())
+        assert (np.abs(drawn.mean(axis=0) - q) < 3 * drawn.std(axis=0) + 1e-9).all()
+        assert np.array_equal(drawn, q.draws(400, random_state=1))
+    assert spread[1] < spread[0] / 5
+    assert (np.diagonal(drawn, axis1=1, axis2=2).max() == 0) == (model == "biased")  # elsewhere labels might err
+
+
+def test_draws_cover_the_truth():
+    """Each entry lies between quantiles of the draws as often as they say, whichever kind of matrix it is."""
+    for q in (TRUE["noisy"], TRUE["both"], FREE):
+        held = []
+        for seed in range(30):
+            drawn = transition.estimate(*pairs(q, 200, seed), 5).draws(400)
+            low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+            held.append((low <= q + 1e-9) & (q <= high + 1e-9))
+        assert np.mean(held) > 0.92
+
+
+def test_a_class_that_was_never_named_widens_and_does_not_break():
+    q = transition.estimate([1, 0, 0, 1] * 5, [0, 1, 2, 2] * 5, 3)
+    inverses = q.inverses
+    assert np.isfinite(inverses).all()
+    assert np.abs(inverses).max() > 100
 
 
 @pytest.mark.parametrize(
     ("y_bar", "y_true", "options", "words"),
     [
         ([0, 1], [1], {}, "`y_bar` and `y_true` must have the same length; got 2 and 1"),
+        (
+            [1],
+            [0],
+            {"model": "uniform"},
+            "`model` must be 'auto' or one of 'noisy', 'biased', 'both', 'free'; got 'uniform'",
+        ),
+        (
+            [1],
+            [0],
+            {"model": "noisy", "strength": 1.0},
+            "`strength` is for a free matrix; the model 'noisy' has none; leave it out",
+        ),
+        (
+            [1, 0],
+            [0, 0],
+            {"model": "biased"},
+            "labels of the model 'biased' must never name the true class; 1 of 2 do; take 'both' or 'auto'",
+        ),
         ([1], [0], {"strength": -1.0}, "`strength` must not be negative; got -1.0"),
         ([1], [0], {"strength": np.nan}, "`strength` must not be negative; got nan"),
         (
@@ -134,7 +269,7 @@ def test_the_inverse_undoes_the_matrix(q):
 def test_a_singular_matrix_is_refused_with_its_condition_number():
     blind = transition.noisy(4, 1 / 4)  # every label equally likely whatever the class
     with pytest.raises(
-        ValueError, match=r"`transition` must be invertible .* condition number is (inf|\d.*e\+\d+) \(at most 1e\+05\)"
+        ValueError, match=r"`transition` must be invertible .* condition number is (inf|\d.*e\+\d+), and 100,000 of its"
     ):
         transition.inverse(blind)
     two_alike = np.array([[0, 0.5, 0.5, 0], [0, 0.5, 0.5, 0], [0.5, 0, 0, 0.5], [0.5, 0.5, 0, 0]])
@@ -146,9 +281,35 @@ def test_an_ill_conditioned_matrix_is_refused_with_its_condition_number():
     nearly = transition.noisy(4, 1 / 4 + 1e-7)
     condition = np.linalg.cond(nearly)
     assert 1e5 < condition < 1e8
-    with raises(f"its condition number is {condition:.3g} "):
+    with raises(f"its condition number is {condition:.3g}, and 100,000 of its labels tell less than a single uniform"):
         transition.inverse(nearly)
-    transition.inverse(transition.noisy(4, 1 / 4 + 1e-4))  # large, but usable
+    with raises("such labels say too little about the classes"):
+        transition.inverse(transition.noisy(4, 1 / 4 + 1e-4))
+
+
+def test_costly_labels_give_a_warning_long_before(recwarn):
+    transition.inverse(transition.noisy(4, 0.15))
+    assert not recwarn
+    costly = transition.noisy(4, 0.22)
+    with pytest.warns(UserWarning, match="labels of this transition matrix say little: it takes 67 times as many as"):
+        transition.inverse(costly)
+    assert np.linalg.cond(costly) < 50
+    assert transition.inverse(transition.noisy(4, 0.24)).shape == (4, 4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_cost_is_that_of_the_variance(n_classes):
+    """By simulation: mean squares of weights, averaged over classes, against those of uniform labels."""
+    assert transition.cost(transition.uniform(n_classes)) == pytest.approx(1)
+    q = transition.noisy(n_classes, 0.05, transition.biased(np.arange(1, n_classes + 1)))
+    y = np.arange(100 * n_classes) % n_classes
+    squares = [
+        np.square(unbiased_weights(complement(y, n_classes, transition=t, random_state=s), n_classes, t).numpy()).mean()
+        for t in (q, transition.uniform(n_classes))
+        for s in range(20)
+    ]
+    assert transition.cost(q) == pytest.approx(np.mean(squares[:20]) / np.mean(squares[20:]), rel=0.1)
+    assert transition.cost(np.ones((n_classes, n_classes)) / n_classes) == np.inf
 
 
 def test_inverse_checks_its_size():

@@ -61,13 +61,14 @@ def optional_count(value: int | None, option: str) -> int | None:
 
 
 def percent(estimate: float, low: float, high: float) -> str:
-    """Write an estimate and its interval in percent."""
-    return f"{100 * estimate:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+    """Write an estimate and its interval for people, who take one beyond 0 or 100 % for a mistake."""
+    estimate, low, high = (100 * possible(value) for value in (estimate, low, high))
+    return f"{estimate:.1f} ({low:.1f} to {high:.1f})"
 
 
-def clipped_percent(*interval: float) -> str:
-    """Write an estimate for people, who take one beyond 0 or 100 % for a mistake; programs get it unchanged."""
-    return percent(*(min(1.0, max(0.0, value)) for value in interval))
+def possible(share: float) -> float:
+    """The nearest share that can be: an unbiased estimate may lie beyond 0 or 1, and only programs get that one."""
+    return min(1.0, max(0.0, share))
 
 
 def named_interval(interval: Any) -> dict[str, float]:

@@ -19,10 +19,10 @@ from naysayer.cli.console import (
     Json,
     Ordinary,
     check_writable,
-    clipped_percent,
     named_interval,
     numbers,
     percent,
+    possible,
     print_json,
     print_table,
     table_lines,
@@ -180,7 +180,7 @@ def _tell_of_table(
     about |= {"lr": model.lr_, "epochs": model.best_epoch_ + 1, "accuracy": named_interval(model.estimated_accuracy_)}
     rows = [
         [t["method"], f"{t['lr']:g}", str(t["epoch"] + 1)]
-        + ["failed" if t["estimated_accuracy"] is None else f"{100 * t['estimated_accuracy']:.1f}"]
+        + ["failed" if t["estimated_accuracy"] is None else f"{100 * possible(t['estimated_accuracy']):.1f}"]
         for t in model.trials_
     ]
     return about, [
@@ -209,7 +209,7 @@ def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
         wrong = "no two answers to one question differ"
     return about | {"accuracy": named_interval(trained.accuracy)}, [
         f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}",
-        f"estimated accuracy: {clipped_percent(*trained.accuracy)} %, from answers that the models did not see",
+        f"estimated accuracy: {percent(*trained.accuracy)} %, from answers that the models did not see",
     ]
 
 
@@ -316,16 +316,16 @@ def evaluate(
 def _print_evaluation(found: Evaluation, confidence: float) -> None:
     """Print how good a model is."""
     print(found.said)
-    print(f"estimated accuracy: {found.show(*found.accuracy)} % ({100 * confidence:g}% interval)\n")
+    print(f"estimated accuracy: {percent(*found.accuracy)} % ({100 * confidence:g}% interval)\n")
     heads, rows = ["class", "share %", "predicted share %"], []
     for row in found.classes:
-        prior = found.show(row["prior"], row["prior_low"], row["prior_high"])
+        prior = percent(row["prior"], row["prior_low"], row["prior_high"])
         rows.append([row["class"], prior, f"{100 * row['predicted_share']:.1f}"])
     if "recall" not in found.classes[0]:
         print_table(heads, rows)
         return
     for cells, row in zip(rows, found.classes):
         cells.append("-" if row["precision"] is None else percent(*row["precision"]))
-        cells.append(f"{100 * min(1, max(0, row['recall'])):.0f}")
+        cells.append("-" if row["recall"] is None else f"{100 * row['recall']:.0f}")
     print_table([*heads, "right when predicted %", "found %"], rows)
     print("\nAll are estimates from these labels; those of a single class rest on fewer of them.")

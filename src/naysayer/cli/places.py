@@ -5,7 +5,7 @@ Importing this loads torch; the commands do so when they run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.cli.console import clipped_percent, percent
+from naysayer.cli.console import possible
 from naysayer.data import tables
 from naysayer.data.labels import read_labels
 from naysayer.measure import metrics
@@ -56,14 +56,12 @@ class Evaluation:
     classes : for each class its name, its share with an interval, and the share of the predictions; from labels also
         the precision and the recall.
     about : what programs are told beside it.
-    show : how an interval is written for people.
     """
 
     said: str
     accuracy: Interval
     classes: list[dict[str, Any]]
     about: dict[str, Any]
-    show: Callable[..., str]
 
 
 @dataclass(frozen=True)
@@ -88,17 +86,18 @@ class LabelledTable:
         options: dict[str, Any] = {"n_classes": n_classes, "transition": trained.model.transition}
         accuracy = metrics.accuracy_interval(self.y_bar, predicted, confidence=confidence, **options)
         prior = metrics.class_prior_interval(self.y_bar, confidence=confidence, **options)
-        recall = np.diag(metrics.confusion_matrix(self.y_bar, predicted, normalize="true", **options))
+        counts = metrics.confusion_matrix(self.y_bar, predicted, **options)
         found = _class_shares(self.classes, prior, predicted)
         for k, row in enumerate(found):
             mine = predicted == k
-            precision = (
-                metrics.accuracy_interval(self.y_bar[mine], predicted[mine], confidence=confidence, **options)
-                if self._says_something(mine)
-                else None
-            )
-            row.update(precision=precision, recall=recall[k])
-        return Evaluation(self.said, accuracy, found, {"labels": self.said}, percent)
+            precision, recall = None, None
+            if self._says_something(mine):
+                right = metrics.accuracy_interval(self.y_bar[mine], predicted[mine], confidence=confidence, **options)
+                precision = right._replace(estimate=possible(right.estimate))
+            if (total := counts[k].sum()) > 1e-9:  # else the labels say that there are none of this class
+                recall = possible(float(counts[k, k] / total))
+            row.update(precision=precision, recall=recall)
+        return Evaluation(self.said, accuracy, found, {"labels": self.said})
 
     def _says_something(self, chosen: NDArray[np.bool_]) -> bool:
         """Whether any of the chosen rows has a label."""
@@ -148,7 +147,7 @@ class AnsweredItems:
         n, left_out = int((~self.seen).sum()), int(self.seen.sum())
         rest = f"; {left_out:,} more are left out, as the model learned from them" if left_out else ""
         shares = _class_shares(self.classes, prior, predicted)
-        return Evaluation(f"answers about {n:,} items{rest}", found, shares, {"items": n}, clipped_percent)
+        return Evaluation(f"answers about {n:,} items{rest}", found, shares, {"items": n})
 
 
 def _class_shares(classes: Sequence[str], prior: Interval, predicted: NDArray[Any]) -> list[dict[str, Any]]:

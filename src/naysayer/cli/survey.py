@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naysayer.cli.console import Host, Json, Port, Public, clipped_percent, print_json, print_table
+from naysayer.cli.console import Host, Json, Port, Public, percent, print_json, print_table
 
 
 def survey(
@@ -79,7 +79,7 @@ def _print_results(asked: Any, answers: Any, as_json: bool) -> None:
         kind = about["mode"] or "as answered"
         print(f"{about['text']} ({kind}, {about['answers']:,} answers)")
         rows = [
-            [option.text, clipped_percent(*(share[key] for key in ("estimate", "low", "high")))]
+            [option.text, percent(*(share[key] for key in ("estimate", "low", "high")))]
             for option, share in zip(question.options, about["shares"])
         ]
         if rows:
@@ -87,7 +87,7 @@ def _print_results(asked: Any, answers: Any, as_json: bool) -> None:
         print(f"{about['warning']}\n" if about["warning"] else "")
     for about in found["predictions"]:
         if about["problem"] is None:
-            right = clipped_percent(*(about["accuracy"][key] for key in ("estimate", "low", "high")))
+            right = percent(*(about["accuracy"][key] for key in ("estimate", "low", "high")))
             print(f"{about['question']}: the other answers predict it in {right} % of cases")
         else:
             print(f"{about['question']}: {about['problem']}")

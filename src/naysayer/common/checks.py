@@ -35,6 +35,8 @@ def to_numpy(values: Any) -> NDArray[Any]:
 
     if hasattr(values, "detach"):  # a tensor, told without torch
         return np.asarray(values.detach().cpu().numpy())
+    if isinstance(values, np.ndarray) and hasattr(values, "to_json"):  # it carries more than its numbers
+        return values
     try:
         return np.asarray(values)
     except ValueError:

@@ -37,7 +37,7 @@ from scipy.stats import binomtest, chisquare
 
 from naysayer.measure import doctor, planning
 from naysayer.measure.design import LARGEST_ERROR, Design
-from naysayer.measure.intervals import Interval, tail_probability
+from naysayer.measure.intervals import Interval, tail_probability, within
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -422,9 +422,9 @@ def _estimates(
     for row in classes:
         estimate, low, high = weighted.interval(items, row, tail)
         others = [estimate, *(other.values(items, row)[0].mean() for other in shifted)]
-        low = estimate - math.hypot(estimate - low, estimate - min(others))
-        high = estimate + math.hypot(high - estimate, max(others) - estimate)
-        found.append(Interval(estimate, min(estimate, max(0.0, low)), max(estimate, min(1.0, high))))
+        low = estimate - math.hypot(max(0.0, estimate - low), estimate - min(others))
+        high = estimate + math.hypot(max(0.0, high - estimate), max(others) - estimate)
+        found.append(within(estimate, low, high))
     return found
 
 

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.measure.intervals import Interval, mean_interval
+from naysayer.measure.intervals import Interval, mean_bounds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -106,7 +106,7 @@ class Weighted:
         return values, (1.0 - of_whole) / self.reached[classes]
 
     def interval(self, items: Ints, classes: Ints, tail: float) -> Interval:
-        """Gaffke's bounds of the mean, from values rounded to few distinct ones."""
+        """Gaffke's bounds of the mean, wherever they lie, from values rounded to few distinct ones."""
         values, factor = self.values(items, classes)
         # The ends of the range: what the values would be, had the answers about these classes been others.
         about = self.design.answered[items, classes]
@@ -119,9 +119,8 @@ class Weighted:
         low, high = float(ends.min()), float(ends.max())
         step = (high - low) / _STEPS or 1.0
         rounded, counts = np.unique(np.round((values - low) / step), return_counts=True)
-        bounds = mean_interval(low + step * rounded, low, high, tail, counts=counts)
-        estimate = float(values.mean())
-        return Interval(estimate, min(estimate, bounds.low), max(estimate, bounds.high))
+        bounds = mean_bounds(low + step * rounded, low, high, tail, counts=counts)
+        return Interval(float(values.mean()), bounds.low, bounds.high)
 
 
 def _within(groups: Ints, marks: NDArray[np.bool_]) -> Ints:

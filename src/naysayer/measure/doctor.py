@@ -103,7 +103,7 @@ def examine(
     problem: 'cat' is ruled out in 62.5% of the complementary labels; uniform ones allow 50% at most (p = 0.003).
     note: A fifth of these labels (32) tells an accuracy of 90% within 19 points; 5 points take 334 labels.
     >>> report.classes[0]
-    ClassRow(name='cat', ruled_out=100, named=0, prior=-0.25, low=-0.25, high=0.0)
+    ClassRow(name='cat', ruled_out=100, named=0, prior=-0.25, low=0.0, high=0.159...)
     """
     if n_classes is None and class_names is not None:
         n_classes = len(class_names)

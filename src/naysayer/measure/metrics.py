@@ -7,6 +7,11 @@ their range, as an accuracy above 1 does. Rows of a ruled-out matrix that rule o
 
 Where `n_classes` is None, K is the number of columns of `y_bar`, or the size of `transition`, or one more than the
 largest class found. Pass it: if no label names the last class, K and every score come out wrong.
+
+A `transition` that was estimated (:func:`naysayer.transition.estimate`) widens every interval by its own uncertainty.
+`sample_weight` (N,) says how much each example counts: an estimate is then the one that rows repeated so often would
+give, and an interval that of the population that the weights make up, from as many examples as the weighted ones
+are worth (:func:`naysayer.measure.intervals.effective_counts`). An estimate may leave its range; bounds never do.
 """
 
 from __future__ import annotations
@@ -17,13 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest, t
+from scipy.stats import t
 
 from naysayer.common.checks import check_count, to_numpy
 from naysayer.labels import transition as transitions
 from naysayer.losses import Loss, cross_entropy, get_loss
-from naysayer.measure.intervals import Floats, Interval, mean_interval, tail_probability
-from naysayer.measure.sample import read, read_outputs
+from naysayer.measure.intervals import Floats, Interval, tail_probability
+from naysayer.measure.sample import Sample, read, read_outputs, widest
 
 __all__ = [
     "Comparison",
@@ -42,7 +47,7 @@ __all__ = [
     "risk_scorer",
 ]
 
-Scorer = Callable[[Any, Any, Any], float]
+Scorer = Callable[..., float]
 
 
 class Comparison(NamedTuple):
@@ -67,7 +72,12 @@ class Reliability(NamedTuple):
 
 
 def accuracy_score(
-    y_bar: ArrayLike, y_pred: ArrayLike, n_classes: int | None = None, transition: ArrayLike | None = None
+    y_bar: ArrayLike,
+    y_pred: ArrayLike,
+    n_classes: int | None = None,
+    transition: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     r"""Estimate the accuracy of predictions from complementary labels, without bias.
 
@@ -80,6 +90,7 @@ def accuracy_score(
     y_pred : (N,) predicted classes.
     n_classes : K
     transition : (K, K) matrix Q of biased or noisy labels; uniform if None.
+    sample_weight : (N,) how much each example counts, 0 or more; None: all the same.
 
     Examples
     --------
@@ -88,7 +99,7 @@ def accuracy_score(
     >>> accuracy_score([1, 2, 0, 2], [0, 1, 2, 2], n_classes=3)  # the last one is
     0.5
     """
-    sample, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
+    sample, (predicted,) = read(y_bar, n_classes, transition, sample_weight, y_pred=y_pred)
     return sample.accuracy(predicted)
 
 
@@ -98,6 +109,8 @@ def accuracy_interval(
     n_classes: int | None = None,
     confidence: float = 0.95,
     transition: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Interval:
     r"""Estimate the accuracy as :func:`accuracy_score` does, with an interval that holds for few examples too.
 
@@ -110,14 +123,19 @@ def accuracy_interval(
     interval of Clopper and Pearson. With more the quantile comes from Lugannani and Rice's formula [3]_, and the
     coverage is not proven, though no counterexample is known.
 
+    Where Q was estimated, z is drawn too, from what its pairs leave possible
+    (:meth:`naysayer.transition.Estimated.draws`), and the quantile is that of both draws; the interval is never
+    narrower than for a known Q. If pairs are few, some draws are nearly singular, and the interval is [0, 1].
+
     Parameters
     ----------
-    y_bar, y_pred, n_classes, transition : as in :func:`accuracy_score`.
+    y_bar, y_pred, n_classes, transition, sample_weight : as in :func:`accuracy_score`.
     confidence : between 0 and 1; each side misses with probability (1 - confidence) / 2 at most.
 
     Returns
     -------
-    (estimate, low, high). The bounds are clipped to [0, 1], unless the estimate itself lies outside.
+    (estimate, low, high), three floats. The bounds lie within [0, 1]; where the estimate does not, its interval is
+    moved with it to the nearer end.
 
     References
     ----------
@@ -133,16 +151,22 @@ def accuracy_interval(
     >>> print(f"{estimate:.3f}, from {low:.3f} to {high:.3f}")
     0.800, from 0.648 to 0.902
     """
-    sample, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
+    sample, (predicted,) = read(y_bar, n_classes, transition, sample_weight, y_pred=y_pred)
     return sample.accuracy_interval(predicted, tail_probability(confidence))
 
 
-def class_prior(y_bar: ArrayLike, n_classes: int | None = None, transition: ArrayLike | None = None) -> Floats:
+def class_prior(
+    y_bar: ArrayLike,
+    n_classes: int | None = None,
+    transition: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> Floats:
     r"""Estimate how common each class is, :math:`\hat\pi_k = \frac1n \sum_i W_{ik}`, without bias.
 
     Parameters
     ----------
-    y_bar, n_classes, transition : as in :func:`accuracy_score`.
+    y_bar, n_classes, transition, sample_weight : as in :func:`accuracy_score`.
 
     Returns
     -------
@@ -153,18 +177,23 @@ def class_prior(y_bar: ArrayLike, n_classes: int | None = None, transition: Arra
     >>> class_prior([1, 2, 2, 2, 1, 0, 2, 1, 2, 2], n_classes=3).round(3)
     array([ 0.8,  0.4, -0.2])
     """
-    sample, _ = read(y_bar, n_classes, transition)
-    return sample.summed(np.zeros(len(sample), dtype=np.int64), 1)[:, 0] / len(sample)
+    sample, _ = read(y_bar, n_classes, transition, sample_weight)
+    return sample.class_prior()
 
 
 def class_prior_interval(
-    y_bar: ArrayLike, n_classes: int | None = None, confidence: float = 0.95, transition: ArrayLike | None = None
+    y_bar: ArrayLike,
+    n_classes: int | None = None,
+    confidence: float = 0.95,
+    transition: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Interval:
     """Estimate how common each class is, with the bounds of :func:`accuracy_interval` for each class by itself.
 
     Parameters
     ----------
-    y_bar, n_classes, confidence, transition : as in :func:`accuracy_interval`.
+    y_bar, n_classes, confidence, transition, sample_weight : as in :func:`accuracy_interval`.
 
     Returns
     -------
@@ -177,7 +206,7 @@ def class_prior_interval(
     (array([1., 0., 0.]), array([0.96, 0.  , 0.  ]), array([1.  , 0.14, 0.14]))
     """
     tail = tail_probability(confidence)
-    sample, _ = read(y_bar, n_classes, transition)
+    sample, _ = read(y_bar, n_classes, transition, sample_weight)
     return sample.class_prior_interval(tail)
 
 
@@ -187,15 +216,17 @@ def confusion_matrix(
     n_classes: int | None = None,
     transition: ArrayLike | None = None,
     normalize: str | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Floats:
     r"""Count which true classes got which predictions, :math:`C_{kj} = \sum_i W_{ik} [\hat y_i = j]`, without bias.
 
     Parameters
     ----------
-    y_bar, y_pred, n_classes, transition : as in :func:`accuracy_score`.
-    normalize : None for counts that sum to n, the number of examples whose label says something; or as in scikit-learn
-        "true" (rows sum to 1; the diagonal is each class's recall), "pred" (columns do; the diagonal is the precision)
-        or "all". A row or column whose total is not above 0 becomes zeros.
+    y_bar, y_pred, n_classes, transition, sample_weight : as in :func:`accuracy_score`.
+    normalize : None for counts that sum to n, the number of examples whose label says something, or to their weights;
+        or as in scikit-learn "true" (rows sum to 1; the diagonal is each class's recall), "pred" (columns do; the
+        diagonal is the precision) or "all". A row or column whose total is not above 0 becomes zeros.
 
     Returns
     -------
@@ -210,7 +241,7 @@ def confusion_matrix(
     """
     if normalize not in (None, "true", "pred", "all"):
         raise ValueError(f"`normalize` must be None, 'true', 'pred' or 'all'; got {normalize!r}")
-    sample, (predicted,) = read(y_bar, n_classes, transition, y_pred=y_pred)
+    sample, (predicted,) = read(y_bar, n_classes, transition, sample_weight, y_pred=y_pred)
     counts = sample.summed(predicted, sample.n_classes)
     if normalize is None:
         return counts
@@ -218,12 +249,19 @@ def confusion_matrix(
     return np.divide(counts, total, out=np.zeros_like(counts), where=total > 1e-9)
 
 
-def risk(y_bar: ArrayLike, logits: Any, loss: str | Loss = cross_entropy, transition: ArrayLike | None = None) -> float:
+def risk(
+    y_bar: ArrayLike,
+    logits: Any,
+    loss: str | Loss = cross_entropy,
+    transition: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Estimate the ordinary classification risk, :math:`\frac1n \sum_i \sum_k W_{ik}\, \ell(k, g(x_i))`, without bias.
 
     Parameters
     ----------
-    y_bar, transition : as in :func:`accuracy_score`.
+    y_bar, transition, sample_weight : as in :func:`accuracy_score`.
     logits : (N, K) array or tensor of the model's outputs g(x).
     loss : from :mod:`naysayer.losses`, by name, or any callable (..., K) → (..., K).
 
@@ -234,7 +272,8 @@ def risk(y_bar: ArrayLike, logits: Any, loss: str | Loss = cross_entropy, transi
     >>> round(risk([1, 2], [[4.0, -4.0, 0.0], [0.0, 4.0, -4.0]]), 3)  # as no true risk, the estimate may be negative
     -3.982
     """
-    return float(_example_risks(y_bar, logits, loss, transition).mean())
+    sample, values, _ = _example_risks(y_bar, logits, loss, transition, sample_weight)
+    return sample.mean(values)
 
 
 def risk_interval(
@@ -243,15 +282,18 @@ def risk_interval(
     loss: str | Loss = cross_entropy,
     confidence: float = 0.95,
     transition: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Interval:
     """Estimate the risk as :func:`risk` does, plus or minus a Student quantile of its standard error.
 
     A loss need not be bounded, so this interval relies on n being large enough for a normal mean; one example gives
-    no bounds at all. For an accuracy :func:`accuracy_interval` does better.
+    no bounds at all. Where Q was estimated, the quantiles are those of the risk under draws of Q, each with such an
+    error. For an accuracy :func:`accuracy_interval` does better.
 
     Parameters
     ----------
-    y_bar, logits, loss, transition : as in :func:`risk`.
+    y_bar, logits, loss, transition, sample_weight : as in :func:`risk`.
     confidence : between 0 and 1.
 
     Returns
@@ -264,12 +306,19 @@ def risk_interval(
     Interval(estimate=0.5, low=-1.0912..., high=2.0912...)
     """
     tail = tail_probability(confidence)
-    values = _example_risks(y_bar, logits, loss, transition)
-    estimate, n = float(values.mean()), len(values)
-    if n == 1:
+    sample, values, draws = _example_risks(y_bar, logits, loss, transition, sample_weight)
+    estimate = sample.mean(values)
+    weight = np.ones(len(values)) if sample.sample_weight is None else sample.sample_weight / sample.sample_weight.max()
+    number = weight.sum() ** 2 / (weight**2).sum()
+    if not number > 1:
         return Interval(estimate, -np.inf, np.inf)
-    half = float(t.ppf(1.0 - tail, n - 1) * values.std(ddof=1) / np.sqrt(n))
-    return Interval(estimate, estimate - half, estimate + half)
+    error = np.sqrt((weight**2 * (values - estimate) ** 2).sum() * number / (number - 1)) / weight.sum()
+    half = float(t.ppf(1.0 - tail, number - 1) * error)
+    bounds = Interval(estimate, estimate - half, estimate + half)
+    if len(draws) > 0:
+        around = draws + error * t.rvs(number - 1, size=len(draws), random_state=0)
+        bounds = widest(bounds, (around, around), tail)
+    return bounds
 
 
 def reliability(
@@ -278,6 +327,8 @@ def reliability(
     n_bins: int = 10,
     transition: ArrayLike | None = None,
     confidence: float = 0.95,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Reliability:
     r"""Compare how sure a model is with how often it is right, in bins of its largest probability.
 
@@ -288,7 +339,7 @@ def reliability(
 
     Parameters
     ----------
-    y_bar, transition : as in :func:`accuracy_score`.
+    y_bar, transition, sample_weight : as in :func:`accuracy_score`; with weights, n is their sum and the count is not.
     probabilities : (N, K) array or tensor; rows sum to 1.
     n_bins : B, the number of equally wide bins of [0, 1].
     confidence : of the interval around each bin's accuracy, as in :func:`accuracy_interval`.
@@ -305,7 +356,7 @@ def reliability(
     """
     tail = tail_probability(confidence)
     n_bins = check_count(n_bins, "`n_bins`")
-    sample, blocks = read_outputs(y_bar, probabilities, transition, name="probabilities")
+    sample, blocks = read_outputs(y_bar, probabilities, transition, sample_weight, name="probabilities")
     largest, predicted = np.empty(len(sample)), np.empty(len(sample), dtype=np.int64)
     for rows, part in blocks:
         if bool((part < 0).any()) or float((part.sum(dim=1) - 1.0).abs().max()) > 1e-2:
@@ -313,14 +364,14 @@ def reliability(
         largest[rows], predicted[rows] = (values.numpy() for values in part.max(dim=1))
     edges = np.linspace(0.0, 1.0, n_bins + 1)
     bins = np.digitize(largest, edges[1:-1], right=True)
-    values = sample.at(predicted)
-    low, high = sample.ends()
     each = np.full((4, n_bins), np.nan)
     for b in np.unique(bins):
-        inside = bins == b
-        each[:, b] = largest[inside].mean(), *mean_interval(values[inside], low.min(), high.max(), tail)
+        inside = np.flatnonzero(bins == b)
+        some = sample[inside]
+        each[:, b] = some.mean(largest[inside]), *some.accuracy_interval(predicted[inside], tail, sample.ends())
     count = np.bincount(bins, minlength=n_bins)
-    error = float(np.nansum(count * np.abs(each[1] - each[0])) / len(sample))
+    share = np.bincount(bins, weights=sample.sample_weight, minlength=n_bins) / sample.total
+    error = float(np.nansum(share * np.abs(each[1] - each[0])))
     return Reliability(edges, count, each[0], each[1], each[2], each[3], error)
 
 
@@ -331,40 +382,40 @@ def compare(
     n_classes: int | None = None,
     transition: ArrayLike | None = None,
     confidence: float = 0.95,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Comparison:
     r"""Estimate by how much model a is more accurate than model b, and whether chance explains it.
 
     .. math:: \text{difference} = \frac1n \sum_i d_i, \qquad d_i = W_i[a_i] - W_i[b_i]
 
-    Examples on which the models agree cancel, so this tells two models apart long before their intervals do.
+    Examples on which the models agree cancel, so this tells two models apart long before their intervals do. Bounds and
+    p-value are one statement: the bounds are those of :func:`accuracy_interval`, and the p-value is twice the tail at
+    which one of them is 0. With uniform labels this is the exact sign test of McNemar.
 
     Parameters
     ----------
-    y_bar, n_classes, transition : as in :func:`accuracy_score`.
+    y_bar, n_classes, transition, sample_weight : as in :func:`accuracy_score`.
     y_pred_a, y_pred_b : (N,) classes predicted by the two models, for the same examples.
     confidence : between 0 and 1.
 
     Returns
     -------
-    (difference, low, high, p_value). The bounds are those of :func:`accuracy_interval`, clipped to [-1, 1] and a little
-    wider than the p-value suggests. The p-value is two-sided: from the exact sign test (McNemar's) where all
-    :math:`d_i \ne 0` have one magnitude, as those of uniform labels do, otherwise from a t-test.
+    (difference, low, high, p_value), four floats. The bounds lie within [-1, 1], and 0 outside of them exactly if the
+    p-value is below 1 - confidence.
 
     Examples
     --------
     >>> result = compare([1, 2, 2, 0, 1, 0] * 5, [0, 0, 1, 1, 2, 2] * 5, [0, 0, 1, 1, 2, 0] * 5, n_classes=3)
     >>> print(f"{result.difference:.3f}, from {result.low:.3f} to {result.high:.3f}, p = {result.p_value:.3f}")
-    0.333, from -0.017 to 0.694, p = 0.062
+    0.333, from -0.015 to 0.694, p = 0.062
     """
     tail = tail_probability(confidence)
-    sample, (a, b) = read(y_bar, n_classes, transition, y_pred_a=y_pred_a, y_pred_b=y_pred_b)
-    low, high = sample.ends()
-    widest = high.max() - low.min()
-    values = sample.at(a) - sample.at(b)
-    return Comparison(*mean_interval(values, -widest, widest, tail, least=-1.0), p_value=_p_value(values))
+    sample, (a, b) = read(y_bar, n_classes, transition, sample_weight, y_pred_a=y_pred_a, y_pred_b=y_pred_b)
+    return Comparison(*sample.difference(a, b, tail))
 
 
-def accuracy_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
+def accuracy_scorer(estimator: Any, X: Any, y_bar: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Score a fitted classifier by its estimated accuracy, for `scoring=` in scikit-learn.
 
     Parameters
@@ -372,6 +423,7 @@ def accuracy_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
     estimator : anything with `predict` and `classes_`.
     X : what its `predict` takes.
     y_bar : (N,) class values, each one that its example is not; or (N, K) ruled-out matrix, columns as `classes_`.
+    sample_weight : (N,) how much each example counts; None: all the same.
 
     Examples
     --------
@@ -380,10 +432,10 @@ def accuracy_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
     >>> accuracy_scorer(model, [[0]] * 4, ["dog", "emu", "dog", "cat"])
     0.5
     """
-    return _score(estimator, X, y_bar, metric="accuracy", transition=None)
+    return _score(estimator, X, y_bar, sample_weight, metric="accuracy", transition=None)
 
 
-def risk_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
+def risk_scorer(estimator: Any, X: Any, y_bar: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Score a fitted classifier by minus its estimated cross-entropy, for `scoring=` in scikit-learn.
 
     To choose by accuracy use the other; this one compares probabilities. As in scikit-learn's `log_loss`, a
@@ -392,7 +444,7 @@ def risk_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
     Parameters
     ----------
     estimator : anything with `predict_proba` and `classes_`.
-    X, y_bar : as in :func:`accuracy_scorer`.
+    X, y_bar, sample_weight : as in :func:`accuracy_scorer`.
 
     Examples
     --------
@@ -401,7 +453,7 @@ def risk_scorer(estimator: Any, X: Any, y_bar: ArrayLike) -> float:
     >>> round(risk_scorer(model, [[0]] * 4, ["dog", "emu", "dog", "emu"]), 3)  # minus log(1 / 2): all are cats
     -0.693
     """
-    return _score(estimator, X, y_bar, metric="risk", transition=None)
+    return _score(estimator, X, y_bar, sample_weight, metric="risk", transition=None)
 
 
 def make_scorer(metric: str = "accuracy", transition: ArrayLike | None = None) -> Scorer:
@@ -414,7 +466,7 @@ def make_scorer(metric: str = "accuracy", transition: ArrayLike | None = None) -
 
     Returns
     -------
-    scorer(estimator, X, y_bar) → float, the higher the better; it can be pickled and cloned.
+    scorer(estimator, X, y_bar, sample_weight=None) → float, the higher the better; it can be pickled and cloned.
 
     Examples
     --------
@@ -431,7 +483,15 @@ def make_scorer(metric: str = "accuracy", transition: ArrayLike | None = None) -
     return partial(_score, metric=metric, transition=transition)
 
 
-def _score(estimator: Any, X: Any, y_bar: ArrayLike, *, metric: str, transition: ArrayLike | None) -> float:
+def _score(
+    estimator: Any,
+    X: Any,
+    y_bar: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    metric: str,
+    transition: ArrayLike | None,
+) -> float:
     """Score a fitted classifier; class values become indices by its `classes_`."""
     needed = ("classes_", "predict" if metric == "accuracy" else "predict_proba")
     for name in needed:
@@ -443,10 +503,10 @@ def _score(estimator: Any, X: Any, y_bar: ArrayLike, *, metric: str, transition:
         labels = _indices(labels, index, name="y_bar")
     if metric == "accuracy":
         predicted = _indices(to_numpy(estimator.predict(X)), index, name="y_pred")
-        return accuracy_score(labels, predicted, n_classes=len(index), transition=transition)
+        return accuracy_score(labels, predicted, len(index), transition, sample_weight=sample_weight)
     p = to_numpy(estimator.predict_proba(X))
     p = np.log(np.maximum(p, np.finfo(p.dtype).eps, dtype=np.float64))
-    return -risk(labels, p, transition=transition)
+    return -risk(labels, p, transition=transition, sample_weight=sample_weight)
 
 
 def _indices(values: NDArray[Any], index: dict[Any, int], *, name: str) -> NDArray[np.int64]:
@@ -462,11 +522,14 @@ def _indices(values: NDArray[Any], index: dict[Any, int], *, name: str) -> NDArr
     return found
 
 
-def _example_risks(y_bar: Any, logits: Any, loss: str | Loss, transition: ArrayLike | None) -> Floats:
-    """Weighted losses of the examples, (N,), whose mean is the risk."""
+def _example_risks(
+    y_bar: Any, logits: Any, loss: str | Loss, transition: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[Sample, Floats, Floats]:
+    """Weighted losses of the examples, (N,), whose mean is the risk, and risks under draws of an estimated Q."""
     loss = get_loss(loss)
-    sample, blocks = read_outputs(y_bar, logits, transition, name="logits")
-    risks = np.empty(len(sample))
+    sample, blocks = read_outputs(y_bar, logits, transition, sample_weight, name="logits")
+    each = np.ones(len(sample)) if sample.sample_weight is None else sample.sample_weight
+    risks, sums, ordinary = np.empty(len(sample)), np.zeros((sample.n_classes, sample.n_classes)), 0.0
     for rows, part in blocks:
         losses = loss(part).detach()
         if losses.shape != part.shape:
@@ -474,15 +537,8 @@ def _example_risks(y_bar: Any, logits: Any, loss: str | Loss, transition: ArrayL
                 f"`loss` must map {tuple(part.shape)} logits to the same number of losses; got {tuple(losses.shape)}"
             )
         risks[rows] = (sample.weights(rows) * losses.numpy()).sum(axis=1)
-    return risks
-
-
-def _p_value(values: Floats) -> float:
-    """Two-sided p-value of "the mean is 0": exact where all nonzero values have one magnitude, else a t-test's."""
-    nonzero = values[np.abs(values) > 1e-9]
-    if len(nonzero) == 0:
-        return 1.0
-    if np.allclose(np.abs(nonzero), abs(nonzero[0])):
-        return float(binomtest(int((nonzero > 0).sum()), len(nonzero)).pvalue)
-    statistic = values.mean() / (values.std(ddof=1) / np.sqrt(len(values)))
-    return float(2.0 * t.sf(abs(statistic), len(values) - 1))
+        if sample.estimated is not None:
+            singles, named = sample.kinds(rows)
+            counted = each[rows, None] * losses.numpy()
+            sums, ordinary = sums + singles.T @ counted, ordinary + float((named * counted).sum())
+    return sample, risks, sample.risk_draws(sums, ordinary)

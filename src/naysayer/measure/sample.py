@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,8 @@ from naysayer.common.checks import to_numpy
 from naysayer.labels import transition as transitions
 from naysayer.labels.checks import check_classes, check_labels, check_transition
 from naysayer.labels.kinds import is_ordinary
-from naysayer.labels.weights import label_weights, spread, weights_at
-from naysayer.measure.intervals import Floats, Interval, mean_interval
+from naysayer.labels.weights import label_weights, one_hot, split_kinds, spread, weights_at
+from naysayer.measure.intervals import Floats, Interval, effective_counts, mean_bounds, tail_at_zero, within
 
 _BLOCK = 1 << 18  # weights or losses held at a time
 _COLUMNS = 1 << 24  # weights held at a time where they are wanted class by class
@@ -28,11 +28,21 @@ class Sample:
     """Labels that each say something, with their weights W in float64; (N,) labels never make an (N, K) array.
 
     Nothing here checks the labels: that is done once, by whoever makes a sample (:func:`read`, or an estimator).
+
+    Parameters
+    ----------
+    labels : (N,) classes or (N, K) ruled-out matrix.
+    n_classes : K
+    inverse : (K, K) Q⁻¹; None for uniform labels.
+    sample_weight : (N,) how much each example counts, above 0; None: all the same.
+    estimated : Q where it was estimated, so that its uncertainty widens every interval.
     """
 
     labels: NDArray[Any]
     n_classes: int
     inverse: Floats | None
+    sample_weight: Floats | None = None
+    estimated: transitions.Estimated | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -67,15 +77,31 @@ class Sample:
             yield from np.concatenate([self.weights(rows)[:, k : k + some] for rows in self.blocks()]).T
 
     def summed(self, groups: NDArray[np.int64], n_groups: int) -> Floats:
-        """Sums of W_i over the examples of each group, (K, G)."""
+        """Sums of W_i over the examples of each group, (K, G); of its multiple where examples have weights."""
         if self.labels.ndim == 1:
-            counts = np.bincount(groups * self.n_classes + self.labels, minlength=n_groups * self.n_classes)
+            codes = groups * self.n_classes + self.labels
+            counts = np.bincount(codes, weights=self.sample_weight, minlength=n_groups * self.n_classes)
             counts = counts.reshape(n_groups, self.n_classes).astype(np.float64)
             return np.asarray(spread(torch.from_numpy(counts), self._tensors[1]).numpy().T)
         total = np.zeros((self.n_classes, n_groups))
+        each = np.ones(len(self)) if self.sample_weight is None else self.sample_weight
         for rows in self.blocks():
-            total += self.weights(rows).T @ (groups[rows, None] == np.arange(n_groups))
+            total += self.weights(rows).T @ (each[rows, None] * (groups[rows, None] == np.arange(n_groups)))
         return total
+
+    def mean(self, values: Floats) -> float:
+        """Mean of one value per example, by the examples' weights."""
+        return float(np.average(values, weights=self.sample_weight))
+
+    @property
+    def total(self) -> float:
+        """The sum of the examples' weights."""
+        return float(len(self)) if self.sample_weight is None else float(self.sample_weight.sum())
+
+    def __getitem__(self, rows: NDArray[Any]) -> Sample:
+        """Take some of the examples."""
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return replace(self, labels=self.labels[rows], sample_weight=weight)
 
     def ends(self) -> tuple[Floats, Floats]:
         """The least and the largest weight that each class can get from labels of the kinds present, (K,) each."""
@@ -91,19 +117,134 @@ class Sample:
 
     def accuracy(self, predicted: NDArray[np.int64]) -> float:
         """Estimate the accuracy of predictions (N,), as :func:`naysayer.metrics.accuracy_score` says."""
-        return float(self.at(predicted).mean())
+        return self.mean(self.at(predicted))
 
-    def accuracy_interval(self, predicted: NDArray[np.int64], tail: float) -> Interval:
-        """Estimate the accuracy of predictions (N,), as :func:`naysayer.metrics.accuracy_interval` says."""
-        low, high = self.ends()
-        return mean_interval(self.at(predicted), low.min(), high.max(), tail)
+    def accuracy_interval(
+        self, predicted: NDArray[np.int64], tail: float, ends: tuple[Floats, Floats] | None = None
+    ) -> Interval:
+        """Estimate the accuracy of predictions (N,), as :func:`naysayer.metrics.accuracy_interval` says.
+
+        `ends` are those of a larger sample that this one is a part of.
+        """
+        low, high = self.ends() if ends is None else ends
+        bounds = mean_bounds(self.at(predicted), low.min(), high.max(), tail, **self._counts())
+        if self.estimated is not None:
+            bounds = widest(bounds, self._mean_draws(predicted), tail)
+        return within(*bounds)
+
+    def difference(
+        self, first: NDArray[np.int64], second: NDArray[np.int64], tail: float
+    ) -> tuple[float, float, float, float]:
+        """Compare two predictions (N,): difference, bounds, p-value, as :func:`naysayer.metrics.compare` says."""
+        values, counts = self.at(first) - self.at(second), self._counts()
+        end = self._widest_row()
+        bounds = mean_bounds(values, -end, end, tail, **counts)
+        number = effective_counts(values, **counts) if counts else np.ones(len(values))
+        tails = [tail_at_zero(sign * values, number, -end) for sign in (1, -1)]
+        if self.estimated is not None:
+            lows, highs = self._mean_draws(first, second)
+            bounds = widest(bounds, (lows, highs), tail)
+            shares = ((lows <= 0).sum() + 1) / (len(lows) + 1), ((highs >= 0).sum() + 1) / (len(highs) + 1)
+            tails = [max(*both) for both in zip(tails, shares)]
+        low, high = (float(np.clip(bound, -1.0, 1.0)) for bound in bounds[1:])
+        return bounds.estimate, low, high, float(min(1.0, 2.0 * min(tails)))
+
+    def class_prior(self) -> Floats:
+        """Estimate how common each class is, (K,), as :func:`naysayer.metrics.class_prior` says."""
+        return self.summed(np.zeros(len(self), dtype=np.int64), 1)[:, 0] / self.total
 
     def class_prior_interval(self, tail: float) -> Interval:
         """Estimate how common each class is, as :func:`naysayer.metrics.class_prior_interval` says."""
-        distinct, counts = np.unique(self.labels, axis=0, return_counts=True)  # K bounds of few values, not of N
-        columns = Sample(distinct, self.n_classes, self.inverse).columns()
-        each = [mean_interval(*one, tail, counts=counts) for one in zip(columns, *self.ends())]
-        return Interval(*np.array(each).T)
+        distinct, _, counts, squares = self._distinct()  # K bounds of few values, not of N
+        columns = list(Sample(distinct, self.n_classes, self.inverse).columns())
+        each = [mean_bounds(*one, tail, counts=counts, squares=squares) for one in zip(columns, *self.ends())]
+        if self.estimated is not None:
+            number = min((effective_counts(column, counts, squares) for column in columns), key=np.sum)
+            lows, highs = self._prior_draws(distinct, number)
+            each = [widest(one, (lows[:, k], highs[:, k]), tail) for k, one in enumerate(each)]
+        return Interval(*np.array([within(*one) for one in each]).T)
+
+    def risk_draws(self, sums: Floats, ordinary: float) -> Floats:
+        """Risks under draws of an estimated Q, (B,), from sums of losses: (K, K) for labels, and for ordinary ones."""
+        if self.estimated is None:
+            return np.empty(0)
+        return np.asarray(((self.estimated.inverses * sums).sum(axis=(1, 2)) + ordinary) / self.total)
+
+    def kinds(self, rows: slice) -> tuple[Floats, Floats]:
+        """Shares of the single labels, and the ordinary labels, of some examples: (B, K) each."""
+        labels = self._tensors[0][rows]
+        if labels.dim() == 1:
+            return np.asarray(one_hot(labels, self.n_classes).double().numpy()), np.zeros((len(labels), 1))
+        single, ordinary = split_kinds(labels, self.inverse is not None, torch.float64)
+        return np.asarray(single.numpy()), np.asarray(ordinary.numpy())
+
+    # ---- where Q was estimated --------------------------------------------------------------------------------------
+
+    def _mean_draws(self, *predicted: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """What Gaffke's bounds are quantiles of, (B,) each, under draws of Q and of the examples' shares.
+
+        One array of predictions gives their accuracy, two the difference of theirs.
+        """
+        distinct, of, _, _ = self._distinct()
+        codes = of
+        for classes in predicted:
+            codes = codes * self.n_classes + classes
+        _, first, place = np.unique(codes, return_index=True, return_inverse=True)
+        values = self.at(predicted[0]) - (self.at(predicted[1]) if len(predicted) > 1 else 0.0)
+        each = self._counts()
+        number = np.bincount(place, weights=effective_counts(values, **each) if each else None)
+        of, chosen = of[first], [classes[first] for classes in predicted]
+        found: list[tuple[Floats, Floats]] = []
+        for weights, low, high in self._weight_draws(distinct, len(number)):
+            z = weights[:, of, chosen[0]]
+            if len(predicted) > 1:
+                z = z - weights[:, of, chosen[1]]
+                end = (weights.max(axis=2) - weights.min(axis=2)).max(axis=1)
+                end = np.maximum(end, self._widest_row())
+                low, high = -end, end
+            else:
+                low, high = low.min(axis=1), high.max(axis=1)
+            found.append(_shares(z[..., None], number, low[:, None], high[:, None], len(found)))
+        lows, highs = (np.concatenate(part)[:, 0] for part in zip(*found))
+        return lows, highs
+
+    def _prior_draws(self, distinct: NDArray[Any], number: NDArray[Any]) -> tuple[Floats, Floats]:
+        """The same for the share of each class, (B, K) each."""
+        draws = self._weight_draws(distinct, len(number) * self.n_classes)
+        found = [_shares(weights, number, low, high, i) for i, (weights, low, high) in enumerate(draws)]
+        lows, highs = (np.concatenate(part) for part in zip(*found))
+        return lows, highs
+
+    def _weight_draws(self, distinct: NDArray[Any], size: int) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Weights of distinct labels under some draws of Q at a time, (b, L, K), and the ends of each class, (b, K)."""
+        assert self.estimated is not None
+        single, ordinary = Sample(distinct, self.n_classes, self.inverse).kinds(slice(None))
+        some = max(1, 16 * _BLOCK // max(size, distinct.size))
+        for start in range(0, len(self.estimated.inverses), some):
+            inverse = self.estimated.inverses[start : start + some] * single.any()  # ordinary labels do not need it
+            low, high = inverse.min(axis=1), inverse.max(axis=1)
+            if ordinary.any():
+                low, high = np.minimum(low, 0.0), np.maximum(high, 1.0)
+            yield single @ inverse + ordinary, low, high
+
+    def _distinct(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], NDArray[Any]]:
+        """Distinct labels, which of them each example has, (N,), and sums of their weights and of the squares."""
+        distinct, of = np.unique(self.labels, axis=0, return_inverse=True)
+        of = of.reshape(-1).astype(np.int64, copy=False)
+        each = self._counts() or dict.fromkeys(("counts", "squares"))
+        return distinct, of, np.bincount(of, weights=each["counts"]), np.bincount(of, weights=each["squares"])
+
+    def _widest_row(self) -> float:
+        """The largest difference of two weights that one label can give."""
+        rows = np.ptp(self.weights(slice(int(self.size.argmin()), int(self.size.argmin()) + 1)))
+        return float(rows if self.inverse is None else max(1.0, np.ptp(self.inverse, axis=1).max()))
+
+    def _counts(self) -> dict[str, Any]:
+        """The examples' weights as :func:`~naysayer.measure.intervals.mean_bounds` takes them."""
+        if self.sample_weight is None:
+            return {}
+        weight = self.sample_weight / self.sample_weight.max()
+        return {"counts": weight, "squares": weight**2}
 
     @cached_property
     def _tensors(self) -> tuple[Tensor, Tensor | None]:
@@ -112,30 +253,77 @@ class Sample:
         return labels, None if self.inverse is None else torch.from_numpy(self.inverse)
 
 
+def _shares(z: Floats, number: NDArray[Any], low: Floats, high: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Means of values z (b, M, R) by Dirichlet shares, with either end (b, R) joined once."""
+    rng = np.random.default_rng(seed)
+    shares = rng.standard_gamma(number, size=(len(z), len(number)))
+    last = rng.standard_exponential((len(z), 1))
+    total, mean = shares.sum(axis=1, keepdims=True) + last, np.einsum("bm,bmr->br", shares, z)
+    return (mean + last * low) / total, (mean + last * high) / total
+
+
+def widest(bounds: Interval, draws: tuple[Floats, Floats], tail: float) -> Interval:
+    """Move bounds outward to the quantiles of draws; so few that they tell nothing of so small a tail give no bound."""
+    lows, highs = draws
+    place = int(tail * (len(lows) + 1)) - 1
+    if place < 0:
+        return Interval(bounds.estimate, -np.inf, np.inf)
+    low, high = np.partition(lows, place)[place], np.partition(highs, -1 - place)[-1 - place]
+    return Interval(bounds.estimate, min(bounds.low, float(low)), max(bounds.high, float(high)))
+
+
 def take(
-    labels: NDArray[Any], n_classes: int, transition: ArrayLike | None = None, **predictions: NDArray[np.int64]
+    labels: NDArray[Any],
+    n_classes: int,
+    transition: ArrayLike | None = None,
+    sample_weight: Any = None,
+    **predictions: NDArray[np.int64],
 ) -> tuple[Sample, list[NDArray[np.int64]]]:
-    """Take labels that were checked, and what was predicted for them, without the rows that say nothing."""
+    """Take labels that were checked, and what was predicted for them, without the rows that say or count nothing."""
     for name, classes in predictions.items():
         if len(classes) != len(labels):
             raise ValueError(f"`y_bar` and `{name}` must have the same length; got {len(labels)} and {len(classes)}")
     inverse = None if transition is None else transitions.inverse(transition, n_classes)
-    kept = informative(labels)
-    return Sample(labels[kept], n_classes, inverse), [classes[kept] for classes in predictions.values()]
+    estimated = transition if isinstance(transition, transitions.Estimated) and hasattr(transition, "counts") else None
+    weight = None if sample_weight is None else check_weight(sample_weight, len(labels))
+    kept = informative(labels, weight)
+    sample = Sample(labels[kept], n_classes, inverse, None if weight is None else weight[kept], estimated)
+    return sample, [classes[kept] for classes in predictions.values()]
 
 
-def informative(labels: NDArray[Any]) -> NDArray[np.int64] | slice:
-    """Find the rows of checked labels that rule out something; none at all are an error."""
-    if labels.ndim == 1:
+def informative(labels: NDArray[Any], weight: Floats | None = None) -> NDArray[np.int64] | slice:
+    """Find the rows of checked labels that rule out something and count for something; none at all are an error."""
+    if labels.ndim == 1 and weight is None:
         return slice(None)
-    rows = np.flatnonzero(labels.any(axis=1))
+    says = np.ones(len(labels), dtype=bool) if labels.ndim == 1 else labels.any(axis=1)
+    rows = np.flatnonzero(says if weight is None else says & (weight > 0))
     if len(rows) == 0:
-        raise ValueError("`y_bar` must rule out a class in at least one row; got only rows that rule out nothing")
+        which = "" if weight is None else " whose `sample_weight` is above 0"
+        raise ValueError(
+            f"`y_bar` must rule out a class in at least one row{which}; got only rows that rule out nothing"
+        )
     return rows
 
 
+def check_weight(sample_weight: Any, n: int) -> Floats:
+    """Check the weights of n examples."""
+    weight = to_numpy(sample_weight)
+    if weight.ndim != 1 or len(weight) != n:
+        raise ValueError(f"`sample_weight` must hold {n} numbers, one per row of `y_bar`; got shape {weight.shape}")
+    if weight.dtype.kind not in "fiub":
+        raise ValueError(f"`sample_weight` must hold numbers; got dtype {weight.dtype}")
+    weight = weight.astype(np.float64)
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(f"`sample_weight` must be finite and not negative; got {weight[i]} at row {i}")
+    if not weight.any():
+        raise ValueError("`sample_weight` must be above 0 in at least one row; got only zeros")
+    return weight
+
+
 def read(
-    y_bar: Any, n_classes: int | None, transition: ArrayLike | None, **predictions: Any
+    y_bar: Any, n_classes: int | None, transition: ArrayLike | None, sample_weight: Any = None, **predictions: Any
 ) -> tuple[Sample, list[NDArray[np.int64]]]:
     """Check labels and the predictions that go with them, find K, and leave out the rows that say nothing."""
     if n_classes is None and transition is not None:
@@ -145,11 +333,11 @@ def read(
         predictions = {name: check_classes(classes, None, name=name) for name, classes in predictions.items()}
         found = max(found, *(int(classes.max()) + 1 for classes in predictions.values()), 0)
     chosen = {name: check_classes(classes, found, name=name) for name, classes in predictions.items()}
-    return take(labels, found, transition, **chosen)
+    return take(labels, found, transition, sample_weight, **chosen)
 
 
 def read_outputs(
-    y_bar: Any, outputs: Any, transition: ArrayLike | None, *, name: str
+    y_bar: Any, outputs: Any, transition: ArrayLike | None, sample_weight: Any = None, *, name: str
 ) -> tuple[Sample, Iterator[tuple[slice, Tensor]]]:
     """Check labels and a model's (N, K) outputs; the latter come back in float64, block by block of the labels."""
     outputs = outputs.detach() if isinstance(outputs, Tensor) else to_numpy(outputs)
@@ -160,8 +348,7 @@ def read_outputs(
         raise ValueError(f"`y_bar` and `{name}` must have the same length; got {len(labels)} and {len(outputs)}")
     if outputs.shape[1] < n_classes or (labels.ndim == 2 and outputs.shape[1] > n_classes):
         raise ValueError(f"`{name}` must have one column per class; got {outputs.shape[1]}, and {n_classes} in `y_bar`")
-    taken, _ = take(labels, outputs.shape[1], transition)
-    kept = np.arange(len(labels))[informative(labels)]
+    taken, (kept,) = take(labels, outputs.shape[1], transition, sample_weight, rows=np.arange(len(labels)))
 
     def blocks() -> Iterator[tuple[slice, Tensor]]:
         for rows in taken.blocks():

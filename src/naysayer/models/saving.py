@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from naysayer.common.files import read_tensors, write_tensors, write_text
-from naysayer.models.objects import describe, rebuild
+from naysayer.labels.transition import Estimated
+from naysayer.models.objects import KIND, describe, rebuild
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,6 +77,9 @@ def _read(folder: Path) -> dict[str, Any]:
         if read["format"] != FORMAT:
             raise ValueError(f"it has format {read['format']}, and this release reads {FORMAT}")
         about = {part: dict(read[part]) for part in PARTS}
+        transition = about["settings"].get("transition")
+        if isinstance(transition, dict) and KIND not in transition:
+            about["settings"]["transition"] = Estimated.from_json(transition)
         if "network" in about["extra"]:  # where models from stores used to keep the name of theirs
             about["settings"].setdefault("network", about["extra"]["network"])
         return about | {"model": str(read.get("model", NETWORK)), "weights": Path(str(read["weights"])).name}
@@ -115,6 +119,8 @@ def read_estimator(folder: str | os.PathLike[str], cls: type[Model]) -> Model:
 
 def numpy_to_json(value: Any) -> Any:
     """Give numpy's numbers and arrays as JSON has them; anything else it cannot hold."""
+    if isinstance(value, Estimated) and hasattr(value, "counts"):
+        return value.to_json()
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"cannot save {type(value).__name__} as JSON")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from naysayer.labels import transition
 from naysayer.measure import metrics
-from naysayer.measure.intervals import Interval, lower_bound, tail_probability
+from naysayer.measure.intervals import Interval, mean_interval, tail_probability
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.crossfit import deal, others, predict_held_out
 from naysayer.survey.questions import Survey, SurveyQuestion, respondents_needed
@@ -107,9 +107,8 @@ def encode(survey: Survey, answers: Iterable[Mapping[str, str]]) -> dict[str, Co
 def shares(question: SurveyQuestion, codes: Codes, confidence: float = 0.95) -> Shares | None:
     """Estimate the share of each option; None where nobody has answered.
 
-    The bounds are those of :func:`naysayer.measure.metrics.class_prior_interval`, but for estimates outside of [0, 1]
-    (:func:`bounded`). As each option gets one of two weights they are exact (Clopper and Pearson's) in every mode, for
-    few answers and shares near 0 and 1 too.
+    The bounds are those of :func:`naysayer.measure.metrics.class_prior_interval`. As each option gets one of two
+    weights they are exact (Clopper and Pearson's) in every mode, for few answers and shares near 0 and 1 too.
     """
     codes = codes[codes >= 0]
     if len(codes) == 0:
@@ -121,23 +120,15 @@ def shares(question: SurveyQuestion, codes: Codes, confidence: float = 0.95) -> 
 
 
 def bounded(values: NDArray[np.float64], counts: Codes, confidence: float) -> Interval:
-    """Estimate a share by the mean of weights that came so many times; the bounds lie within [0, 1].
-
-    Where the estimate itself does not, its interval is moved with it to the nearest share that can be. Cut off instead,
-    it could shrink to "0% to 0%", as sure as a wrong number can look; moved, it only becomes wider.
+    """Estimate a share by the mean of weights that came so many times (:func:`naysayer.measure.intervals.within`).
 
     Examples
     --------
     >>> bounded(np.array([-4.0, 1.0]), np.array([30, 70]), 0.95)  # so many "not this" that even 0 is too large
     Interval(estimate=-0.5, low=0.0, high=0.437...)
     """
-    tail = tail_probability(confidence)
-    seen, times, ends = values[counts > 0], counts[counts > 0], (values.min(), values.max())
-    low, high = lower_bound(seen, times, ends[0], tail), -lower_bound(-seen, times, -ends[1], tail)
-    estimate = float(np.average(values, weights=counts))
-    nearest = min(1.0, max(0.0, estimate))
-    low, high = nearest - max(0.0, estimate - low), nearest + max(0.0, high - estimate)
-    return Interval(estimate, max(0.0, low), min(1.0, high))
+    seen, tail = counts > 0, tail_probability(confidence)
+    return mean_interval(values[seen], values.min(), values.max(), tail, counts=counts[seen])
 
 
 def cross_table(
@@ -148,7 +139,7 @@ def cross_table(
     .. math:: \hat P_{jk} = \frac1n \sum_i (Q_A^{-1})_{a_i j}\, (Q_B^{-1})_{b_i k}
 
     Unbiased, since the two options of a respondent are drawn independently. The bounds are Gaffke's
-    (:func:`naysayer.measure.metrics.accuracy_interval`), each cell's by itself, moved as :func:`bounded` says.
+    (:func:`naysayer.measure.metrics.accuracy_interval`), each cell's by itself.
     """
     both = (row_codes >= 0) & (column_codes >= 0)
     if not both.any():
