@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from naysayer import Population, transition
 
@@ -137,6 +139,24 @@ def _where(before: Any, after: Any) -> str:
     if isinstance(before, dict):
         return f" of {', '.join(sorted(k for k in before | after if before.get(k) != after.get(k)))}"
     return f" from {before} to {after}"
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------
+
+
+class Largest(TorchDispatchMode):
+    """Note the largest memory of any tensor that is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor):
+                self.bytes = max(self.bytes, leaf.untyped_storage().nbytes())
+        return out
 
 
 # ---- the paper's formulas, as plain loops ---------------------------------------------------------------------

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.func import grad_and_value, vmap
 
-from helpers import as_sets, is_rows, raises, random_transition, risks_by_hand
+from helpers import Largest, as_sets, is_rows, raises, random_transition, risks_by_hand
 from naysayer import complement, losses, objectives, transition
+from naysayer.labels.weights import label_weights, one_hot
 from naysayer.losses import cross_entropy
 from naysayer.objectives import (
     OBJECTIVES,
@@ -212,6 +214,65 @@ def test_pairwise_comparison_is_the_unbiased_risk_of_its_loss(n_classes, binary)
     other = Unbiased(n_classes, losses.pairwise(binary), prior=shares)(logits, y)
     torch.testing.assert_close(one, other)
     torch.testing.assert_close(*(torch.autograd.grad(value, logits)[0] for value in (one, other)))
+
+
+def mixed_sets(n, n_classes, seed=0):
+    """Single labels, sets, ordinary labels, and rows that say nothing."""
+    rng = np.random.default_rng(seed)
+    size = rng.choice([0, 1, 2, n_classes // 2, n_classes - 1], size=(n, 1))
+    return torch.from_numpy(np.argsort(rng.random((n, n_classes)), axis=1) < size)
+
+
+@pytest.mark.parametrize("binary", ["ramp", "sigmoid"])
+@pytest.mark.parametrize("q", [None, random_transition(6)], ids=["uniform", "biased"])
+@pytest.mark.parametrize("scale", [0.0, 0.3, 1.0, 30.0])
+def test_pairwise_comparison_of_sets_is_the_weighted_sum_of_its_losses(binary, q, scale, monkeypatch):
+    monkeypatch.setattr("naysayer.objectives.pairwise._AT_ONCE", 100)  # several blocks of classes
+    logits = (scale * torch.randn(2, 9, 6, generator=torch.Generator().manual_seed(1))).requires_grad_()
+    objective = PairwiseComparison(6, binary, q)
+    single = torch.arange(18).view(2, 9) % 6
+    for few, y in itertools.product((0, 4), (mixed_sets(18, 6).view(2, 9, 6), one_hot(single, 6), single)):
+        monkeypatch.setattr("naysayer.objectives.pairwise._FEW", few)
+        direct = (label_weights(y, 6, objective.inverse) * losses.pairwise(binary)(logits)).sum(dim=-1)
+        (expected,) = torch.autograd.grad(direct.square().sum(), logits)
+        found = objective.example_losses(logits, y)
+        torch.testing.assert_close(found, direct)
+        (gradient,) = torch.autograd.grad(found.square().sum(), logits)
+        torch.testing.assert_close(gradient, expected)
+        together = vmap(objective.example_losses)(logits, y)
+        torch.testing.assert_close(together, direct)
+
+
+@pytest.mark.parametrize("binary", ["ramp", "sigmoid"])
+@pytest.mark.parametrize("q", [None, "biased"])
+def test_pairwise_comparison_never_holds_all_pairs(binary, q):
+    """With 300 classes all pairs of a batch took 92 MB at a time, many times over."""
+    n, n_classes = 256, 300
+    objective = PairwiseComparison(n_classes, binary, None if q is None else transition.noisy(n_classes, 0.1))
+    logits = torch.randn(n, n_classes, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    sets = mixed_sets(n, n_classes)
+
+    def memory(value):
+        """The largest tensor, and all that is kept for the gradient."""
+        kept = {}
+
+        def keep(tensor):
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with Largest() as largest, saved_tensors_hooks(keep, lambda tensor: tensor):
+            value().backward()
+        return largest.bytes, sum(kept.values())
+
+    largest, kept = memory(lambda: objective(logits, sets))
+    assert largest <= 14 * n * n_classes * 8
+    assert kept <= 40 * n * n_classes * 8
+    sets = one_hot(torch.arange(n), n_classes)
+    largest, kept = memory(lambda: objective(logits, sets))
+    assert largest <= 14 * n * n_classes * 8
+    assert kept <= 40 * n * n_classes * 8
+    largest, kept = memory(lambda: losses.pairwise(binary)(logits).sum())  # the measure can fail
+    assert min(largest, kept) >= n * n_classes**2 * 8
 
 
 def test_pairwise_comparison_by_hand():
@@ -542,3 +603,65 @@ def test_batches_refused(name, call):
 def test_logits_of_one_example_must_be_a_row(y_bar):
     with raises("`logits` must"):
         Unbiased(3)(torch.zeros(3), torch.tensor(y_bar))
+
+
+# ---- weights of examples ------------------------------------------------------------------------------------------
+
+TIMES = torch.tensor([2, 0, 3, 1, 1, 4, 0, 2, 1])
+WEIGHTED = {
+    "classes": torch.tensor(LABELS),
+    "sets": mixed_sets(9, 4, seed=2),
+    "ordinary": torch.from_numpy(is_rows(LABELS, 4)),
+}
+
+
+@pytest.mark.parametrize("labels", WEIGHTED)
+@pytest.mark.parametrize("q", [None, random_transition(4)], ids=["uniform", "biased"])
+@pytest.mark.parametrize("alpha", [None, 0.3])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_example_of_weight_m_counts_as_m_examples(name, labels, q, alpha):
+    y, x, theta = WEIGHTED[labels], inputs(), parameters(scale=3.0)
+    every = torch.arange(9).repeat_interleave(TIMES)
+
+    def found(x, y, *weights):
+        objective = OBJECTIVES[name](4, transition=q, alpha=alpha)
+        leaf = theta.clone().requires_grad_()
+        value = objective(x @ leaf, y, *weights)
+        value.backward()
+        return value.detach(), leaf.grad, objective.class_risks(x @ theta, y, *weights), objective.seen
+
+    expected = found(x[every], y[every])
+    for one, other in zip(found(x, y, TIMES), expected, strict=True):
+        torch.testing.assert_close(one, other)
+    for scale in (1e-3, 7.5):  # only their ratios matter
+        for one, other in zip(found(x, y, scale * TIMES)[:3], expected):
+            torch.testing.assert_close(one, other)
+    for one, other in zip(found(x, y, torch.ones(9)), found(x, y), strict=True):
+        torch.testing.assert_close(one, other)
+    objective = OBJECTIVES[name](4, transition=q, alpha=alpha).eval()
+    logits, both = torch.stack([x @ theta, x @ -theta]), y.expand(2, *y.shape)
+    weights = torch.stack([TIMES, TIMES.flip(0)]).double()
+    together = vmap(objective)(logits, both, weights)
+    torch.testing.assert_close(together, torch.stack([objective(logits[i], y, weights[i]) for i in range(2)]))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_batch_that_weighs_nothing_pulls_nowhere(name):
+    logits = inputs(n_inputs=4).requires_grad_()
+    value = OBJECTIVES[name](4)(logits, torch.tensor(LABELS), torch.zeros(9))
+    value.backward()
+    assert value.item() == 0
+    assert not logits.grad.any()
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1.0], "`sample_weight` must hold 9 numbers, one per row of `y_bar`; got shape (1,)"),
+        ([1.0] * 8 + [-2.0], "`sample_weight` must be finite and not negative; got -2.0"),
+        ([1.0] * 8 + [math.nan], "`sample_weight` must be finite and not negative; got nan"),
+    ],
+)
+def test_weights_refused(weights, words):
+    with raises(words):
+        Forward(4)(inputs(n_inputs=4), torch.tensor(LABELS), weights)

@@ -37,7 +37,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVC, LinearSVC
 
 from helpers import raises
-from naysayer import ReductionClassifier
+from naysayer import ReductionClassifier, transition
 from naysayer.models.loading import load_model
 from naysayer.models.objects import describe, rebuild
 from naysayer.models.saving import write_model
@@ -144,6 +144,17 @@ def test_numbers_and_not_a_number():
         again = through_json(value)
         assert type(again) is type(value)
         np.testing.assert_array_equal(again, value)
+
+
+def test_an_estimated_transition_keeps_what_it_was_estimated_from(tmp_path):
+    q = transition.estimate(Y, (Y + 1 + np.arange(150) % 2) % 3, 3)
+    model = ReductionClassifier(GaussianNB(), transition=q).fit(X, (Y + 1) % 3)
+    model.save(tmp_path)
+    again = ReductionClassifier.load(tmp_path)
+    assert type(again.transition) is type(q)
+    np.testing.assert_array_equal(again.transition, q)
+    np.testing.assert_array_equal(again.transition.counts, q.counts)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 @pytest.mark.parametrize("kind", ["csr_matrix", "csr_array", "csc_matrix"])

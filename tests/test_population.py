@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from helpers import assert_frequencies, assert_same_runs, is_rows, raises, random_transition
+from helpers import Largest, assert_frequencies, assert_same_runs, is_rows, raises, random_transition
 from naysayer import Population, complement, networks, objectives, transition, unbiased_weights
 from naysayer.engine import passes
 from naysayer.engine import population as training
@@ -498,21 +496,6 @@ def test_single_labels_equal_their_ruled_out_matrix():
         one = make(objective=OBJECTIVES[name](), optimizer="sgd").fit(X, y_bar, **how)
         other = make(objective=OBJECTIVES[name](), optimizer="sgd").fit(X, np.eye(3, dtype=bool)[y_bar], **how)
         assert_same_runs(one, other, TOLERANCE)
-
-
-class Largest(TorchDispatchMode):
-    """Note the largest memory of any tensor that is made."""
-
-    def __init__(self):
-        super().__init__()
-        self.bytes = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(out):
-            if isinstance(leaf, torch.Tensor):
-                self.bytes = max(self.bytes, leaf.untyped_storage().nbytes())
-        return out
 
 
 @pytest.mark.parametrize("name", ["ascent", "forward"])

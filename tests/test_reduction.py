@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.naive_bayes import MultinomialNB
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from helpers import as_sets, assert_frequencies, every_way, is_rows, raises, random_transition
 from naysayer import complement, transition
 from naysayer.measure.metrics import accuracy_score
-from naysayer.models.reduction import ReductionClassifier, _draw, _label_shares, project_to_simplex
+from naysayer.models.reduction import ReductionClassifier, _draw, label_shares, project_to_simplex
 
 
 class Oracle(ClassifierMixin, BaseEstimator):
@@ -129,7 +129,7 @@ def test_rows_stand_for_the_labels_they_could_have_been(n_classes):
             expected = np.zeros(n_classes)
             for probability, label in observations(y):
                 row = np.atleast_2d(label) if np.ndim(label) else as_sets([label], n_classes)
-                expected += probability * _label_shares(row, q)[0]
+                expected += probability * label_shares(row, q)[0]
             wanted = (transition.uniform(n_classes) if q is None else q)[y]
             np.testing.assert_allclose(expected, wanted, atol=1e-12, err_msg=f"{way}, class {y}")
 
@@ -332,3 +332,33 @@ def test_the_seed_reaches_the_estimator():
 def test_errors(options, y_bar, words):
     with raises(words):
         ReductionClassifier(**options).fit(pd.DataFrame({"x": [0.0, 1.0, 2.0]}), y_bar)
+
+
+# ---- weights of examples --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encode", ["classes", "rows"])
+@pytest.mark.parametrize("q", [None, random_transition(3)], ids=["uniform", "biased"])
+def test_an_example_of_weight_m_counts_as_m_examples(encode, q):
+    X, y = load_iris(return_X_y=True)
+    y_bar = complement(y, 3, random_state=0)
+    if encode == "rows":
+        y_bar = as_sets(y_bar, 3)
+        y_bar[::4] = is_rows(y[::4], 3)
+        y_bar[::7] = False
+    times = np.random.default_rng(0).integers(0, 4, size=150)
+    for estimator in (GaussianNB(), make_pipeline(StandardScaler(with_mean=False, with_std=False), GaussianNB())):
+        model = ReductionClassifier(estimator, transition=q)
+        plain = clone(model).fit(X, y_bar).predict_proba(X)
+        weighted = clone(model).fit(X, y_bar, sample_weight=times).predict_proba(X)
+        repeated = clone(model).fit(*(np.repeat(a, times, axis=0) for a in (X, y_bar))).predict_proba(X)
+        np.testing.assert_allclose(weighted, repeated, atol=1e-6)
+        assert np.abs(weighted - plain).max() > 1e-3
+
+
+def test_weights_refused():
+    X, y = load_iris(return_X_y=True)
+    with raises("`sample_weight` must be None, since KNeighborsClassifier takes none; got some; repeat rows instead"):
+        ReductionClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(150))
+    with raises("`sample_weight` must hold 150 numbers, one per row of `y_bar`; got shape (3,)"):
+        ReductionClassifier(GaussianNB()).fit(X, y, sample_weight=np.ones(3))

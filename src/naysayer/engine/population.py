@@ -29,6 +29,7 @@ from naysayer.common.checks import check_count
 from naysayer.common.fingerprint import fingerprint, structure_of
 from naysayer.common.progress import Bar
 from naysayer.engine import checkpoint as checkpoints
+from naysayer.engine import process
 from naysayer.engine.bound import set_training, stacked_logits
 from naysayer.engine.checkpoint import Array, Course
 from naysayer.engine.optimizers import OPTIMIZERS
@@ -206,8 +207,7 @@ class Population:
     @staticmethod
     def _start(network: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
         """Build one run's module from its seed, leaving torch's global generator as it was."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with process.seeded(seed):
             if not isinstance(network, nn.Module):
                 return network()
             return copy.deepcopy(network)
@@ -223,6 +223,7 @@ class Population:
         rows: Any = None,
         validation_rows: Any = None,
         test: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
         select: str = "accuracy",
         groups: Sequence[int] | None = None,
         patience: int | None = None,
@@ -241,6 +242,7 @@ class Population:
         max_epochs : epochs in all, those of a resumed checkpoint included.
         rows, validation_rows : (n,) rows of X for all runs, or (M, n), one row per run; by default all, and none.
         test : (X, y_true), scored after every epoch and used for nothing else.
+        sample_weight : (N,) how many times each example counts, in training and in validation; once if None.
         select : by what a run's best epoch is chosen on the validation rows: "accuracy" (unbiased zero-one), "risk"
             (unbiased cross-entropy) or "objective" (the objective's own loss); "last" takes the last one.
         groups : (M,) names of groups of runs whose validation scores are averaged, so that the best epoch is chosen for
@@ -258,7 +260,7 @@ class Population:
         if patience is not None:
             check_count(patience, "`patience`")
         members = _members(groups, self.n_runs)
-        source = self._source(X, y_bar, rows, validation_rows, test)
+        source = self._source(X, y_bar, rows, validation_rows, test, sample_weight)
         source.prepare(self.seeds, self.batch_size, self.device)
         path = None if checkpoint is None else Path(checkpoint)
         stamp = "" if path is None else self._stamp(source, select, class_risks, members)
@@ -266,7 +268,7 @@ class Population:
         chunks = self._group(source, example)
         course = self.course = Course(self.n_runs)
         self.interrupted = False
-        with _matmul_precision(), self._threads(source, len(chunks)) as spread:
+        with process.tf32(self.device), self._threads(source, len(chunks)) as spread:
             settings = self._settings(class_risks)
             stacks = [
                 Stack(self.module, self.objectives, source, example, runs, self.parameters, self.buffers, settings)
@@ -296,12 +298,13 @@ class Population:
         self.buffers = checkpoints.join([s.best_buffers for s in stacks])
         return self
 
-    def _source(self, X: Any, y_bar: Any, rows: Any, validation_rows: Any, test: Any) -> Source:
+    def _source(self, X: Any, y_bar: Any, rows: Any, validation_rows: Any, test: Any, sample_weight: Any) -> Source:
         """Take a source as it is, and make arrays one."""
         if not isinstance(X, Source):
-            return resident(X, y_bar, self.n_classes, self.n_runs, rows, validation_rows, test)
-        if any(given is not None for given in (y_bar, rows, validation_rows, test)):
-            raise ValueError("`y_bar`, `rows`, `validation_rows` and `test` must be None where `X` is a source of them")
+            return resident(X, y_bar, self.n_classes, self.n_runs, rows, validation_rows, test, sample_weight)
+        if any(given is not None for given in (y_bar, rows, validation_rows, test, sample_weight)):
+            named = "`y_bar`, `rows`, `validation_rows`, `test` and `sample_weight`"
+            raise ValueError(f"{named} must be None where `X` is a source of them")
         if X.n_classes != self.n_classes:
             raise ValueError(f"`X` must deal labels of {self.n_classes} classes; got {X.n_classes}")
         return X
@@ -331,23 +334,25 @@ class Population:
         Several chunks go each to a thread of its own, which works alone on data that no other core touches. A single
         one uses all threads in every product, unless its steps are too small to be worth the waiting for each other.
         """
-        before = torch.get_num_threads()
         per_run = self._run_size()
         stacked = max(per_run, min(self.n_runs * per_run, _STACK_ON_CPU))
         small = 6 * stacked * min(self.batch_size, source.n_rows or self.batch_size) < _SMALL_STEP
-        alone = self.device.type == "cpu" and getattr(self.module, "stacks", False) and source.in_threads
-        n_workers = min(n_chunks, before) if alone and self.reduce is None else 1  # sums of threads would mix
-        try:
+        on_cpu = self.device.type == "cpu"
+        alone = on_cpu and getattr(self.module, "stacks", False) and source.in_threads
+        with process.threads() as available, contextlib.ExitStack() as stack:
+            n_workers = min(n_chunks, available) if alone and self.reduce is None else 1  # sums of threads would mix
+            n_threads = 1 if n_workers > 1 or (on_cpu and small) else available
+            spread: Callable[..., Iterable[dict[str, Tensor]]] = map
             if n_workers > 1:
-                torch.set_num_threads(1)
-                with ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                    yield pool.map
-            else:
-                if self.device.type == "cpu" and small:
-                    torch.set_num_threads(1)
-                yield map
-        finally:
-            torch.set_num_threads(before)
+                pool = ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(1,))
+                spread = stack.enter_context(pool).map
+
+            def epochs(work: Callable[..., dict[str, Tensor]], stacks: list[Stack]) -> Iterable[dict[str, Tensor]]:
+                torch.set_num_threads(n_threads)  # at every epoch, for others may train and come to an end meanwhile
+                return spread(work, stacks)
+
+            torch.set_num_threads(n_threads)
+            yield epochs
 
     def _run_size(self) -> int:
         """The numbers that one run has, frozen ones included."""
@@ -368,7 +373,7 @@ class Population:
         x = example.expand(2, 2, *example.shape[1:])
         state = {k: v[:1].expand(2, *v.shape[1:]).clone() for k, v in (self.parameters | self.buffers).items()}
         try:
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
+            with process.seeded(), torch.no_grad():
                 set_training(self.module)
                 stacked_logits(self.module, state, x)
         except (RuntimeError, ValueError):
@@ -470,7 +475,7 @@ def logits_of(module: nn.Module, parameters: Tensors, buffers: Tensors, X: Any) 
     x = as_inputs(X)
     device = next(iter(parameters.values())).device
     size = max(1, EVALUATE // max(1, x[0].numel() if len(x) else 1))
-    with _matmul_precision():
+    with process.tf32(device):
         return torch.cat(
             [
                 stacked_logits(module, parameters | buffers, to_float(part.to(device)).unsqueeze(0))[0].cpu()
@@ -498,14 +503,3 @@ def _members(groups: Sequence[int] | None, n_runs: int) -> np.ndarray[Any, Any]:
 
 def _stack(states: list[dict[str, Any]], device: torch.device) -> dict[str, Tensor]:
     return {name: torch.stack([s[name].detach() for s in states]).to(device) for name in states[0]}
-
-
-@contextlib.contextmanager
-def _matmul_precision() -> Iterator[None]:
-    """Let float32 products use TF32 where the device has it, and leave the setting as it was."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

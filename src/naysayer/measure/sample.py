@@ -14,7 +14,7 @@ from torch import Tensor
 
 from naysayer.common.checks import to_numpy
 from naysayer.labels import transition as transitions
-from naysayer.labels.checks import check_classes, check_labels, check_transition
+from naysayer.labels.checks import check_classes, check_labels, check_transition, check_weight
 from naysayer.labels.kinds import is_ordinary
 from naysayer.labels.weights import label_weights, one_hot, split_kinds, spread, weights_at
 from naysayer.measure.intervals import Floats, Interval, effective_counts, mean_bounds, tail_at_zero, within
@@ -126,11 +126,15 @@ class Sample:
 
         `ends` are those of a larger sample that this one is a part of.
         """
+        return within(*self.accuracy_bounds(predicted, tail, ends))
+
+    def accuracy_bounds(
+        self, predicted: NDArray[np.int64], tail: float, ends: tuple[Floats, Floats] | None = None
+    ) -> Interval:
+        """Estimate the accuracy of predictions (N,) with bounds that may lie outside [0, 1]."""
         low, high = self.ends() if ends is None else ends
         bounds = mean_bounds(self.at(predicted), low.min(), high.max(), tail, **self._counts())
-        if self.estimated is not None:
-            bounds = widest(bounds, self._mean_draws(predicted), tail)
-        return within(*bounds)
+        return bounds if self.estimated is None else widest(bounds, self._mean_draws(predicted), tail)
 
     def difference(
         self, first: NDArray[np.int64], second: NDArray[np.int64], tail: float

@@ -15,7 +15,7 @@ import numpy as np
 
 from naysayer.common.files import read_tensors, write_tensors, write_text
 from naysayer.labels.transition import Estimated
-from naysayer.models.objects import describe, rebuild
+from naysayer.models.objects import KIND, describe, rebuild
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,8 +77,9 @@ def _read(folder: Path) -> dict[str, Any]:
         if read["format"] != FORMAT:
             raise ValueError(f"it has format {read['format']}, and this release reads {FORMAT}")
         about = {part: dict(read[part]) for part in PARTS}
-        if isinstance(about["settings"].get("transition"), dict):
-            about["settings"]["transition"] = Estimated.from_json(about["settings"]["transition"])
+        transition = about["settings"].get("transition")
+        if isinstance(transition, dict) and KIND not in transition:
+            about["settings"]["transition"] = Estimated.from_json(transition)
         if "network" in about["extra"]:  # where models from stores used to keep the name of theirs
             about["settings"].setdefault("network", about["extra"]["network"])
         return about | {"model": str(read.get("model", NETWORK)), "weights": Path(str(read["weights"])).name}
