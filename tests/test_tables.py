@@ -420,6 +420,20 @@ def test_labels_with_marks_are_a_mixture():
     )
 
 
+def test_names_that_hold_spaces_are_found():
+    cities = ["Los Angeles", "New York", "Rome"]
+    for labels in (
+        ["!New York !Los Angeles", "!New York", "Los Angeles", "Rome"],
+        ['!"New York" !"Los Angeles"', "Rome"],
+        ['!New York !"Los Angeles"', "!New York !Los Angeles", "!New York", "!Rome"],
+    ):
+        y_bar, classes, said = read_labels(table(y=labels), "y")
+        assert classes == cities
+        assert y_bar[0].tolist() == [True, True, False]
+        assert "'not these classes'" in said
+    assert read_labels(table(y=["!New York !Los Angeles"]), "y", cities)[0].tolist() == [[True, True, False]]
+
+
 def test_labels_without_marks_say_not_this_class():
     y_bar, classes, said = read_labels(table(y=["10", "2", "9", "2"]), "y")
     assert classes == ["2", "9", "10"]
@@ -490,7 +504,8 @@ def test_names_are_left_alone_that_are_not_all_whole_numbers():
         (
             ["!a b !c", "!b"],
             {},
-            "column 'y': `labels` must not mix 'is' and 'is not' in one text; got '!a b !c' at row 0",
+            "column 'y': `labels` must be clear; '!a b !c' at row 0 names 'a b', or a mark is missing in it; write "
+            '!"a b" if it is one class, or name all classes$',
         ),
         (["!a !b", "a"], {}, "column 'y': `labels` must leave at least one class possible; '!a !b' at row 0"),
     ],
