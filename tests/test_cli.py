@@ -338,14 +338,78 @@ def test_doctor_says_the_same_as_json_and_as_the_library(works, tmp_path):
     told = works("doctor", path, "--label", "says", "--json").json
     y_bar, names, said = read_labels(tables.read_table(path), "says")
     expected = doctor.examine(y_bar, 3, names)
-    assert told == json.loads(json.dumps({"labels": said} | expected.to_dict()))
+    columns = {"weight": "number", "age": "number, 24 missing", "colour": "category, 4 values, 34 missing"}
+    assert told == json.loads(json.dumps({"labels": said, "columns": columns} | expected.to_dict()))
     assert said in text
+    for name, how in columns.items():
+        assert f"column {name!r}: {how}\n" in text
     for finding in expected.findings:
         assert f"{finding.level:>8}: {finding.text}" in text
     for advice in expected.advice:
         assert advice in text
     for row in expected.classes:
         assert re.search(rf"^{row.name} +{row.ruled_out} +{row.named} ", text, re.MULTILINE)
+
+
+@pytest.fixture
+def visits(tmp_path):
+    """A table as others write it: an id, a date, separators, percents, two classes that may be one."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "visit_id": [1000 + 7 * i for i in range(90)],
+        "when": [f"2024-{1 + i % 12:02}-{1 + i % 28:02} {i % 24:02}:00" for i in range(90)],
+        "paid": [f"{value:,.2f}" for value in rng.integers(500, 5000, 90)],
+        "rate": [f"{value}%" for value in rng.integers(0, 100, 90)],
+        "town": [str(value) for value in rng.integers(1000, 1005, 90)],
+        "says": [("!Cat", "!cat", "!dog", "!owl")[i % 4] for i in range(90)],
+    }
+    lines = [";".join(map(str, row)) for row in [list(columns), *zip(*columns.values(), strict=True)]]
+    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "visits.csv"
+
+
+def test_train_and_doctor_say_how_columns_and_classes_were_read(works, refuses, tmp_path, visits):
+    options = ["--label", "says", "--delimiter", ";", "--categorical", "town"]
+    read = {
+        "visit_id": "left out: an id, different in every row",
+        "when": "date, as days, month, weekday, hour",
+        "paid": "number",
+        "rate": "number, from percents",
+        "town": "category, 5 values",
+    }
+    alike = "Two classes may be one: 'Cat' and 'cat' differ only in case or spaces."
+    doctor = works("doctor", visits, *options).out
+    trained = works("train", visits, *options, "--out", tmp_path / "a", *FAST).out
+    for name, how in read.items():
+        assert f"column {name!r}: {how}\n" in doctor
+        assert f"column {name!r}: {how}\n" in trained
+    assert f" warning: {alike}\n" in doctor
+    assert f"warning: {alike}\n" in trained
+    assert "4 classes: Cat, cat, dog, owl\n" in trained
+    told = works("doctor", visits, *options, "--json").json
+    assert told["columns"] == read
+    assert {"level": "warning", "text": alike} in told["findings"]
+    told = works("train", visits, *options, "--out", tmp_path / "b", *FAST, "--json").json
+    assert told["columns"] == read
+    assert f"warning: {alike}" in told["notes"]
+    rows = read_csv(works("predict", tmp_path / "b", visits, "--delimiter", ";").out)
+    assert len(rows) == 90
+    works("evaluate", tmp_path / "b", visits, "--delimiter", ";")
+
+    told = works("doctor", visits, *options[:4], "--drop", "when,paid", "--numeric", "visit_id", "--json").json
+    assert told["columns"] == {"visit_id": "number", "rate": "number, from percents", "town": "number"}
+    refuses("must be separated by ','; its header has ';'; name it, as --delimiter does", "doctor", visits)
+    refuses("column 'when' must hold numbers; got '2024-01-01 00:00'", "doctor", visits, *options, "--numeric", "when")
+    refuses("'town' is both in categorical and in numeric", "doctor", visits, *options, "--numeric", "town")
+    refuses("a delimiter must be one character", "doctor", visits, "--label", "says", "--delimiter", "semicolon")
+
+
+def test_many_columns_that_are_read_alike_take_one_line(works, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "t.npz", X=rng.normal(size=(30, 40)), y=np.arange(30) % 3)
+    out = works("doctor", tmp_path / "t.npz", "--label", "y").out
+    assert "columns 'X[0]' to 'X[39]' (40 in all): number\n" in out
+    assert out.count("column") == 1
 
 
 def test_a_bar_is_shown_where_a_person_looks_and_the_output_stays_clean(naysayer, tmp_path, pets, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import raises
 from naysayer import complement, metrics, transition
-from naysayer.measure.doctor import ClassRow, Finding, examine
+from naysayer.measure.doctor import ClassRow, Finding, examine, odd_names
 
 EYE = np.eye(5, dtype=bool)
 
@@ -301,3 +301,25 @@ def test_bad_arguments_are_named():
         examine(np.zeros((4, 3), dtype=bool))
     with raises("`confidence` must lie between 0 and 1, as 0.95 does; got 95"):
         examine([0, 1, 2], confidence=95)
+
+
+@pytest.mark.parametrize(
+    ("names", "n", "words"),
+    [
+        (["Cat", "cat", "dog"], 300, "Two classes may be one: 'Cat' and 'cat' differ only in case or spaces."),
+        (["New York", "newyork", "dog"], 300, "Two classes may be one: 'New York' and 'newyork' differ only"),
+        ([str(i) for i in range(30)], 60, "The classes are 30 numbers, from 0 to 29: a quantity, not classes?"),
+        ([f"{i / 4}" for i in range(12)], 900, "The classes are 12 numbers, from 0 to 2.75: a quantity, not classes?"),
+    ],
+)
+def test_names_that_look_wrong_are_told(names, n, words):
+    report = examine(np.arange(n) % len(names), class_names=names)
+    assert report.findings[0].level == "warning"
+    assert report.findings[0].text.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("names", "n"), [(["cat", "dog", "emu"], 300), ([str(i) for i in range(30)], 61), ([str(i) for i in range(10)], 9)]
+)
+def test_names_that_look_right_are_not(names, n):
+    assert list(odd_names(names, n)) == []

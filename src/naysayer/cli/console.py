@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs inst
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
 Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
+Drop = Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")]
+Categorical = Annotated[str, typer.Option(help="Columns to read as categories, separated by commas.")]
+Numeric = Annotated[str, typer.Option(help="Columns to read as numbers, separated by commas.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What separates the values of a CSV file, such as ';', or tab; default: comma.")
+]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")]
 Port = Annotated[
@@ -73,6 +80,18 @@ def clipped_percent(*interval: float) -> str:
 def named_interval(interval: Any) -> dict[str, float]:
     """Give an estimate and its bounds by their names."""
     return dict(zip(("estimate", "low", "high"), interval, strict=True))
+
+
+def column_lines(readings: dict[str, str]) -> list[str]:
+    """Say how columns were read, one line each; many in a row that were read alike share one."""
+    lines = []
+    for said, group in groupby(readings.items(), key=lambda reading: reading[1]):
+        names = [name for name, _ in group]
+        if len(names) > 5:
+            lines.append(f"columns {names[0]!r} to {names[-1]!r} ({len(names)} in all): {said}")
+        else:
+            lines += [f"column {name!r}: {said}" for name in names]
+    return lines
 
 
 def print_table(heads: list[str], rows: list[list[str]]) -> None:

@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from naysayer.cli.console import (
+    Categorical,
     Classes,
     Confidence,
+    Delimiter,
     Device,
+    Drop,
     Json,
+    Numeric,
     Ordinary,
     check_writable,
     clipped_percent,
+    column_lines,
     named_interval,
     numbers,
     percent,
@@ -65,7 +70,10 @@ def train(
     ] = None,
     classes: Classes = None,
     ordinary: Ordinary = False,
-    drop: Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")] = "",
+    drop: Drop = "",
+    categorical: Categorical = "",
+    numeric: Numeric = "",
+    delimiter: Delimiter = None,
     method: Annotated[
         str,
         typer.Option(
@@ -105,7 +113,7 @@ def train(
         trained: EncodedModel = from_store
         about, lines, unit = *_tell_of_store(from_store), "ITEMS"
     else:
-        labelled = _read_labelled(table, label, classes, ordinary)
+        labelled = _read_labelled(table, label, classes, ordinary, delimiter)
         settings: dict[str, Any] = {
             "method": words(method) or "auto",
             "network": network,
@@ -121,7 +129,8 @@ def train(
             "checkpoint": out / "checkpoint",
             "random_state": seed,
         }
-        trained, notes = _train_on_table(labelled, words(drop) or [], settings)
+        columns = {"drop": words(drop) or [], "categorical": words(categorical) or [], "numeric": words(numeric) or []}
+        trained, notes = _train_on_table(labelled, columns, settings)
         about, lines, unit = *_tell_of_table(trained, labelled, notes), "TABLE"
     trained.save(out)
     if as_json:
@@ -140,7 +149,9 @@ def _refuse_options_of_tables(context: typer.Context, store: str) -> None:
             raise ValueError(f"{parameter.opts[0]} is for tables; {store} is a store; leave it out")
 
 
-def _read_labelled(place: str, label: str | None, classes: str | None, ordinary: bool) -> LabelledTable:
+def _read_labelled(
+    place: str, label: str | None, classes: str | None, ordinary: bool, delimiter: str | None
+) -> LabelledTable:
     """Read the table to learn from."""
     from naysayer.cli.places import LabelledTable
 
@@ -148,27 +159,39 @@ def _read_labelled(place: str, label: str | None, classes: str | None, ordinary:
         raise ValueError(f"a table must be a file; {place} is a folder; for its images: naysayer ask {place}")
     if label is None:
         raise ValueError("Missing option '--label': the column that holds the labels")
-    return LabelledTable.read(place, label, words(classes), ordinary)
+    return LabelledTable.read(place, label, words(classes), ordinary, delimiter)
 
 
 def _train_on_table(
-    labelled: LabelledTable, drop: list[str], settings: dict[str, Any]
+    labelled: LabelledTable, columns: dict[str, list[str]], settings: dict[str, Any]
 ) -> tuple[EncodedModel, list[str]]:
     """Train on a table; give the model, and what is to be said of the labels, the columns and the training."""
     import numpy as np
 
+    from naysayer.data.tables import some
     from naysayer.features.tables import TableEncoder
+    from naysayer.measure.doctor import odd_names
     from naysayer.models.classifier import ComplementaryClassifier
     from naysayer.models.encoded import EncodedModel
 
-    encoder = TableEncoder().fit(labelled.examples, drop=[labelled.label, *drop])
+    encoder = TableEncoder().fit(labelled.examples, **columns | {"drop": [labelled.label, *columns["drop"]]})
     model = ComplementaryClassifier(**settings, classes=np.arange(len(labelled.classes)), verbose=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(encoder.transform(labelled.examples), labelled.y_bar)
     model.classes_, model.classes = np.array(labelled.classes), None
+    read = [
+        labelled.said,
+        f"{len(labelled.classes)} classes: {some(labelled.classes)}",
+        *column_lines(encoder.readings),
+    ]
+    odd = [*odd_names(labelled.classes, len(labelled.y_bar)), *(f"{text}." for text in encoder.warnings)]
     notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return EncodedModel(model, encoder, {"label": labelled.label}), [labelled.said, *encoder.notes, *notes]
+    return EncodedModel(model, encoder, {"label": labelled.label}), [
+        *read,
+        *(f"warning: {text}" for text in odd),
+        *notes,
+    ]
 
 
 def _tell_of_table(
@@ -177,6 +200,7 @@ def _tell_of_table(
     """What a training on a table came to, for programs and for people."""
     model = trained.model
     about = {"rows": labelled.examples.n_rows, "notes": notes, "trials": model.trials_, "method": model.method_}
+    about["columns"] = getattr(trained.encoder, "readings", {})
     about |= {"lr": model.lr_, "epochs": model.best_epoch_ + 1, "accuracy": named_interval(model.estimated_accuracy_)}
     rows = [
         [t["method"], f"{t['lr']:g}", str(t["epoch"] + 1)]
@@ -240,6 +264,7 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add one column per class with its probability.")
     ] = False,
+    delimiter: Delimiter = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -249,7 +274,7 @@ def predict(
     from naysayer.models.encoded import EncodedModel
 
     trained = EncodedModel.load(model, device)
-    names, examples = read_examples(table, trained.encoder.kind)
+    names, examples = read_examples(table, trained.encoder.kind, delimiter)
     p = trained.predict_proba(examples)
     classes = [str(name) for name in trained.model.classes_]
     heads = ["row" if isinstance(names, range) else "item", "prediction", "probability"]
@@ -287,6 +312,7 @@ def evaluate(
     ],
     label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
     ordinary: Ordinary = False,
+    delimiter: Delimiter = None,
     confidence: Confidence = 0.95,
     device: Device = "auto",
     as_json: Json = False,
@@ -298,7 +324,7 @@ def evaluate(
     trained = EncodedModel.load(model, device)
     if trained.encoder.kind == "table":
         names = [str(name) for name in trained.model.classes_]
-        judge: Any = LabelledTable.read(table, label or trained.about["label"], names, ordinary)
+        judge: Any = LabelledTable.read(table, label or trained.about["label"], names, ordinary, delimiter)
     else:
         if label is not None or ordinary:
             option = "--ordinary" if label is None else "--label"

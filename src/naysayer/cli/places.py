@@ -26,10 +26,10 @@ def is_store(place: str) -> bool:
     return "://" in place or Path(place).suffix.lower() in (".db", ".sqlite", ".sqlite3")
 
 
-def read_examples(place: str, kind: str) -> tuple[Sequence[Any], Any]:
+def read_examples(place: str, kind: str, delimiter: str | None = None) -> tuple[Sequence[Any], Any]:
     """Read examples of the kind that a model learned from; give their names, or their row numbers, and the examples."""
     if kind == "table":
-        table = tables.read_table(place)
+        table = tables.read_table(place, delimiter)
         return range(table.n_rows), table
     from naysayer.data.items import read_items
 
@@ -77,9 +77,11 @@ class LabelledTable:
     said: str
 
     @classmethod
-    def read(cls, place: str, label: str, classes: Sequence[str] | None, ordinary: bool) -> LabelledTable:
+    def read(
+        cls, place: str, label: str, classes: Sequence[str] | None, ordinary: bool, delimiter: str | None = None
+    ) -> LabelledTable:
         """Read a table and one of its columns as labels."""
-        table = tables.read_table(place)
+        table = tables.read_table(place, delimiter)
         return cls(table, label, *read_labels(table, label, classes, ordinary))
 
     def evaluate(self, predicted: NDArray[Any], trained: EncodedModel, confidence: float) -> Evaluation:

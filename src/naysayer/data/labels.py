@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.data.tables import MISSING, DataTable, is_number, some, texts_of
+from naysayer.data.tables import MISSING, DataTable, is_number, number_of, some, texts_of
 from naysayer.labels import ruled_out
 from naysayer.labels.kinds import is_ordinary
 from naysayer.labels.reading import named_classes
@@ -107,5 +107,5 @@ def _kind(label: str, n_ruled_out: int, n_classes: int) -> str:
 
 def by_value(name: str) -> tuple[bool, float, str]:
     """Sort numbers by value and before texts."""
-    number = float(name) if is_number(name) else math.nan
+    number = number_of(name) if is_number(name) else math.nan
     return (True, 0.0, name) if math.isnan(number) else (False, number, name)

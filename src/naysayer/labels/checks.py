@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,20 @@ def check_labels(y_bar: Any, n_classes: int | None = None) -> tuple[NDArray[Any]
             f"each row of `y_bar` must leave a class possible; row {i} rules out all {y_bar.shape[1]}; drop that row"
         )
     return y_bar, y_bar.shape[1]
+
+
+def alike(names: Iterable[str]) -> str | None:
+    """Name classes or categories that differ only in case or spaces, and may be the same; None where none do.
+
+    Examples
+    --------
+    >>> alike(["Cat", "dog", "cat"])
+    "'Cat' and 'cat'"
+    """
+    groups: dict[str, list[str]] = {}
+    for name in sorted(names):
+        groups.setdefault("".join(name.casefold().split()), []).append(name)
+    return ", ".join(" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1) or None
 
 
 def check_transition(transition: Any, n_classes: int | None = None) -> NDArray[np.float64]:

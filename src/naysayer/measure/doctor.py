@@ -6,6 +6,7 @@ that occurs less often. But some labels contradict uniformity whatever the truth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom, binomtest
 
-from naysayer.labels.checks import check_labels
+from naysayer.labels.checks import alike, check_labels
 from naysayer.labels.kinds import is_ordinary
 from naysayer.measure import planning
 from naysayer.measure.intervals import tail_probability
@@ -278,7 +279,29 @@ def _margin(case: _Case) -> Iterator[Finding]:
     yield Finding("note", text + ".")
 
 
-_CHECKS = (_silent, _two_classes, _few, _above_uniform, _never_ruled_out, _kinds_disagree, _yes_share, _margin)
+def _names(case: _Case) -> Iterator[Finding]:
+    """Names of classes that look wrong."""
+    for text in odd_names(case.names, case.n_labels):
+        yield Finding("warning", text)
+
+
+def odd_names(names: Sequence[str], n_labels: int) -> Iterator[str]:
+    """Say what looks wrong with the names of classes.
+
+    Examples
+    --------
+    >>> print(*odd_names(["Cat", "cat", "dog"], 100))
+    Two classes may be one: 'Cat' and 'cat' differ only in case or spaces.
+    """
+    if same := alike(names):
+        yield f"Two classes may be one: {same} differ only in case or spaces."
+    numbers = [float(name) for name in names if re.fullmatch(r"-?\d+(\.\d+)?", name)]
+    if len(numbers) == len(names) > 10 and (2 * len(names) >= n_labels or not all(map(float.is_integer, numbers))):
+        ends = f"{min(numbers):g} to {max(numbers):g}"
+        yield f"The classes are {len(names):,} numbers, from {ends}: a quantity, not classes?"
+
+
+_CHECKS = (_names, _silent, _two_classes, _few, _above_uniform, _never_ruled_out, _kinds_disagree, _yes_share, _margin)
 
 
 def _advice(case: _Case, findings: list[Finding]) -> Iterator[str]:
