@@ -404,6 +404,35 @@ def test_train_and_doctor_say_how_columns_and_classes_were_read(works, refuses, 
     refuses("a delimiter must be one character", "doctor", visits, "--label", "says", "--delimiter", "semicolon")
 
 
+def test_predict_keeps_an_id(works, refuses, tmp_path, visits):
+    options = [visits, "--delimiter", ";"]
+    works("train", *options, "--label", "says", "--out", tmp_path / "model", *FAST)
+    for asked in ([], ["--id", "visit_id"]):  # training found it; or it is named
+        rows = read_csv(works("predict", tmp_path / "model", *options, *asked).out)
+        assert list(rows[0]) == ["row", "visit_id", "prediction", "probability"]
+        assert [row["visit_id"] for row in rows] == [str(1000 + 7 * i) for i in range(90)]
+    told = works("predict", tmp_path / "model", *options, "--id", "when", "--probabilities", "--json").json
+    assert list(told[0]) == [
+        "row",
+        "when",
+        "prediction",
+        "probability",
+        *(f"P({k})" for k in ("Cat", "cat", "dog", "owl")),
+    ]
+    assert told[25]["when"] == "2024-02-26 01:00"
+    without = pd.read_csv(visits, sep=";").drop(columns="visit_id")
+    without.to_csv(tmp_path / "without.csv", index=False)
+    assert list(read_csv(works("predict", tmp_path / "model", tmp_path / "without.csv").out)[0])[:2] == [
+        "row",
+        "prediction",
+    ]
+    refuses("must have a column 'visits'", "predict", tmp_path / "model", *options, "--id", "visits")
+    without.assign(row=np.nan, visit=np.nan).to_parquet(tmp_path / "with.parquet")
+    command = ["predict", tmp_path / "model", tmp_path / "with.parquet", "--json", "--id"]
+    assert works(*command, "visit").json[0]["visit"] is None
+    refuses("--id must name a column that the output does not have anyway; got 'row'; rename it", *command, "row")
+
+
 def test_many_columns_that_are_read_alike_take_one_line(works, tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "t.npz", X=rng.normal(size=(30, 40)), y=np.arange(30) % 3)

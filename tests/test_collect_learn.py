@@ -510,6 +510,8 @@ def test_the_command_says_what_does_not_fit(tmp_path, run):
         ("--label is for tables; ", "train", tmp_path / "answers.db", "--out", model, "--label", "x"),
         ("no store at", "train", tmp_path / "none.db", "--out", model),
         ("at least 20 items to train on; got 0", "train", tmp_path / "empty.db", "--out", model),
+        ("--id is for tables; ", "predict", model, tmp_path / "answers.db", "--id", "x"),
+        ("--delimiter is for tables; ", "evaluate", model, tmp_path / "answers.db", "--delimiter", ";"),
         ("needs a store to be evaluated on; got", "evaluate", model, tmp_path / "texts.csv"),
         ("must have answers to evaluate a model on; it has none", "evaluate", model, tmp_path / "empty.db"),
         ("must be of the model's classes, a, b, c", "evaluate", model, tmp_path / "two.db"),

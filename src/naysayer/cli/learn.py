@@ -187,11 +187,8 @@ def _train_on_table(
     ]
     odd = [*odd_names(labelled.classes, len(labelled.y_bar)), *(f"{text}." for text in encoder.warnings)]
     notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return EncodedModel(model, encoder, {"label": labelled.label}), [
-        *read,
-        *(f"warning: {text}" for text in odd),
-        *notes,
-    ]
+    about = {"label": labelled.label, "id": encoder.ids[0] if encoder.ids else None}
+    return EncodedModel(model, encoder, about), [*read, *(f"warning: {text}" for text in odd), *notes]
 
 
 def _tell_of_table(
@@ -264,6 +261,9 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add one column per class with its probability.")
     ] = False,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column to copy to the output; default: what training took for an id.")
+    ] = None,
     delimiter: Delimiter = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -274,15 +274,23 @@ def predict(
     from naysayer.models.encoded import EncodedModel
 
     trained = EncodedModel.load(model, device)
+    if trained.encoder.kind != "table":
+        _refuse_given({"--id": id_column, "--delimiter": delimiter}, f"{table} is read by its kind")
     names, examples = read_examples(table, trained.encoder.kind, delimiter)
-    p = trained.predict_proba(examples)
     classes = [str(name) for name in trained.model.classes_]
     heads = ["row" if isinstance(names, range) else "item", "prediction", "probability"]
+    shares = [f"P({name})" for name in classes]
+    copied = _column_to_copy(examples, id_column, trained.about.get("id"), [*heads, *shares])
+    p = trained.predict_proba(examples)
     rows: list[list[Any]] = [
         [name, classes[k], round(float(p[i, k]), 6)] for i, (name, k) in enumerate(zip(names, p.argmax(axis=1)))
     ]
+    if copied is not None:
+        heads.insert(1, copied)
+        for row, value in zip(rows, examples.columns[copied].tolist(), strict=True):
+            row.insert(1, None if value != value else value)  # JSON has no NaN
     if probabilities:
-        heads += [f"P({name})" for name in classes]
+        heads += shares
         rows = [row + [round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
     text = _as_json(heads, rows) if as_json else _as_csv(heads, rows)
     if out is None:
@@ -290,6 +298,23 @@ def predict(
     else:
         write_text(out, text)
         print(f"{len(rows)} predictions are in {out}", file=sys.stderr)
+
+
+def _refuse_given(options: dict[str, Any], why: str) -> None:
+    """Refuse options of tables that were given for something else."""
+    for option, value in options.items():
+        if value:
+            raise ValueError(f"{option} is for tables; {why}; leave it out")
+
+
+def _column_to_copy(examples: Any, asked: str | None, known: str | None, taken: list[str]) -> str | None:
+    """Name the column to copy beside the predictions: the one asked for, or the id of the training if it is there."""
+    if asked is None:
+        return known if known is not None and known in examples.columns and known not in taken else None
+    examples.column(asked)
+    if asked in taken:
+        raise ValueError(f"--id must name a column that the output does not have anyway; got {asked!r}; rename it")
+    return asked
 
 
 def _as_json(heads: list[str], rows: list[list[Any]]) -> str:
@@ -326,9 +351,8 @@ def evaluate(
         names = [str(name) for name in trained.model.classes_]
         judge: Any = LabelledTable.read(table, label or trained.about["label"], names, ordinary, delimiter)
     else:
-        if label is not None or ordinary:
-            option = "--ordinary" if label is None else "--label"
-            raise ValueError(f"{option} is for tables; the answers in {table} say it themselves; leave it out")
+        given = {"--label": label, "--ordinary": ordinary, "--delimiter": delimiter}
+        _refuse_given(given, f"the answers in {table} say it themselves")
         judge = AnsweredItems.read(table, trained)
     predicted = trained.predict_proba(judge.examples).argmax(axis=1)
     found = judge.evaluate(predicted, trained, confidence)
