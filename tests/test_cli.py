@@ -232,7 +232,7 @@ def test_predictions_go_to_a_file_whole(works, naysayer, tmp_path, model, others
         assert row["prediction"] == CLASSES[int(np.argmax(shares))]
 
 
-def test_a_transition_matrix_is_read_and_remembered(works, tmp_path):
+def test_a_transition_matrix_is_read_and_remembered(works, refuses, tmp_path):
     q = np.array([[0.3, 0.6, 0.1], [0.1, 0.3, 0.6], [0.6, 0.1, 0.3]])  # the least frequent label is not the class
     table = only(animals(), "truth")
     truth = np.array([CLASSES.index(name) for name in table.pop("truth")])
@@ -246,6 +246,18 @@ def test_a_transition_matrix_is_read_and_remembered(works, tmp_path):
     told = works("evaluate", tmp_path / "m", path, "--json").json["accuracy"]
     expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=q)
     assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
+
+    other = 0.9 * q + 0.1 / 3
+    np.savetxt(tmp_path / "other.csv", other, delimiter=",")
+    options = ["--transition", tmp_path / "other.csv", "--json"]
+    told = works("evaluate", tmp_path / "m", path, *options).json["accuracy"]
+    expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=other)
+    assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
+    told = works("doctor", path, "--label", "not", *options).json
+    assert told["findings"] == doctor.examine(y_bar, class_names=CLASSES, transition=other).to_dict()["findings"]
+    assert "transition matrix" in works("doctor", path, "--label", "not", *options[:2]).out
+    refuses("nowhere.csv must be a CSV of numbers", "evaluate", tmp_path / "m", path, "--transition", "nowhere.csv")
+    refuses("nowhere.csv must be a CSV of numbers", "doctor", path, "--label", "not", "--transition", "nowhere.csv")
 
 
 # ---- JSON -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+import warnings
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs inst
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
 Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
+Transition = Annotated[
+    Path | None, typer.Option(help="Q as a CSV of numbers, rows = true class, in the order of the classes.")
+]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")]
 Categorical = Annotated[str, typer.Option(help="Columns to read as categories, separated by commas.")]
 Numeric = Annotated[str, typer.Option(help="Columns to read as numbers, separated by commas.")]
@@ -60,6 +64,18 @@ def numbers(text: str, option: str, kind: type = float) -> list[Any]:
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise ValueError(f"{option} must be {what} separated by commas; got {text!r}") from None
+
+
+def read_matrix(path: Path) -> Any:
+    """Read a transition matrix."""
+    import numpy as np
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an empty file is no more than a warning to numpy
+            return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
+    except (OSError, ValueError, UserWarning) as error:
+        raise ValueError(f"{path} must be a CSV of numbers, one row per class: {error}") from None
 
 
 def optional_count(value: int | None, option: str) -> int | None:

@@ -16,10 +16,12 @@ from naysayer.cli.console import (
     Json,
     Numeric,
     Ordinary,
+    Transition,
     column_lines,
     percent,
     print_json,
     print_table,
+    read_matrix,
     words,
 )
 
@@ -63,6 +65,7 @@ def doctor(
     drop: Drop = "",
     categorical: Categorical = "",
     numeric: Numeric = "",
+    transition: Transition = None,
     delimiter: Delimiter = None,
     confidence: Confidence = 0.95,
     as_json: Json = False,
@@ -73,13 +76,14 @@ def doctor(
     from naysayer.features.tables import TableEncoder
     from naysayer.measure.doctor import Finding, examine
 
+    matrix = None if transition is None else read_matrix(transition)
     data = tables.read_table(table, delimiter)
     if label is None:
         if len(data.columns) > 1:
             raise ValueError(f"--label must name one of the columns {', '.join(data.columns)}")
         label = next(iter(data.columns))
     y_bar, names, said = read_labels(data, label, words(classes), ordinary)
-    report = examine(y_bar, len(names), names, confidence)
+    report = examine(y_bar, len(names), names, confidence, matrix)
     left_out, categories, numbers = (words(text) or [] for text in (drop, categorical, numeric))
     columns = TableEncoder().read(data, [label, *left_out], categories, numbers)
     report.findings.extend(Finding("warning", f"{text}.") for text in columns.warnings)

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ from naysayer.cli.console import (
     Json,
     Numeric,
     Ordinary,
+    Transition,
     check_writable,
     clipped_percent,
     column_lines,
@@ -30,6 +32,7 @@ from naysayer.cli.console import (
     percent,
     print_json,
     print_table,
+    read_matrix,
     table_lines,
     words,
 )
@@ -91,9 +94,7 @@ def train(
     alpha: Annotated[
         float | None, typer.Option(help="Weight of 'is not' against 'is' labels where both occur; default: equal.")
     ] = None,
-    transition: Annotated[
-        Path | None, typer.Option(help="Q as a CSV of numbers, rows = true class, in the order of the classes.")
-    ] = None,
+    transition: Transition = None,
     refit: Annotated[bool, typer.Option("--refit", help="Train once more on all rows.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of splits, starts and shuffles.")] = 0,
     device: Device = "auto",
@@ -124,7 +125,7 @@ def train(
             "validation_fraction": 1 / max(2, seeds),
             "alpha": alpha,
             "refit": refit,
-            "transition": None if transition is None else _read_matrix(transition),
+            "transition": None if transition is None else read_matrix(transition),
             "device": device,
             "checkpoint": out / "checkpoint",
             "random_state": seed,
@@ -234,18 +235,6 @@ def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     ]
 
 
-def _read_matrix(path: Path) -> Any:
-    """Read a transition matrix."""
-    import numpy as np
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # an empty file is no more than a warning to numpy
-            return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
-    except (OSError, ValueError, UserWarning) as error:
-        raise ValueError(f"{path} must be a CSV of numbers, one row per class: {error}") from None
-
-
 # ---- predict ----------------------------------------------------------------------------------------------------
 
 
@@ -337,6 +326,9 @@ def evaluate(
     ],
     label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
     ordinary: Ordinary = False,
+    transition: Annotated[
+        Path | None, typer.Option(help="Q as a CSV of numbers, as for train; default: that of the training.")
+    ] = None,
     delimiter: Delimiter = None,
     confidence: Confidence = 0.95,
     device: Device = "auto",
@@ -349,9 +341,10 @@ def evaluate(
     trained = EncodedModel.load(model, device)
     if trained.encoder.kind == "table":
         names = [str(name) for name in trained.model.classes_]
-        judge: Any = LabelledTable.read(table, label or trained.about["label"], names, ordinary, delimiter)
+        labelled = LabelledTable.read(table, label or trained.about["label"], names, ordinary, delimiter)
+        judge: Any = labelled if transition is None else replace(labelled, transition=read_matrix(transition))
     else:
-        given = {"--label": label, "--ordinary": ordinary, "--delimiter": delimiter}
+        given = {"--label": label, "--ordinary": ordinary, "--transition": transition, "--delimiter": delimiter}
         _refuse_given(given, f"the answers in {table} say it themselves")
         judge = AnsweredItems.read(table, trained)
     predicted = trained.predict_proba(judge.examples).argmax(axis=1)

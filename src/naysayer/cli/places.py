@@ -68,13 +68,14 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """A table with a column of labels."""
+    """A table with a column of labels; `transition` says how they came about, where that is not the model's to say."""
 
     examples: tables.DataTable
     label: str
     y_bar: NDArray[Any]
     classes: list[str]
     said: str
+    transition: Any = None
 
     @classmethod
     def read(
@@ -87,7 +88,8 @@ class LabelledTable:
     def evaluate(self, predicted: NDArray[Any], trained: EncodedModel, confidence: float) -> Evaluation:
         """Estimate how good predictions are from the labels."""
         n_classes = len(self.classes)
-        options: dict[str, Any] = {"n_classes": n_classes, "transition": trained.model.transition}
+        transition = trained.model.transition if self.transition is None else self.transition
+        options: dict[str, Any] = {"n_classes": n_classes, "transition": transition}
         accuracy = metrics.accuracy_interval(self.y_bar, predicted, confidence=confidence, **options)
         prior = metrics.class_prior_interval(self.y_bar, confidence=confidence, **options)
         recall = np.diag(metrics.confusion_matrix(self.y_bar, predicted, normalize="true", **options))
