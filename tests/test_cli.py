@@ -27,7 +27,7 @@ from helpers import every_command
 from naysayer import ComplementaryClassifier, cli, complement, metrics
 from naysayer.data import tables
 from naysayer.data.labels import read_labels
-from naysayer.engine import stack
+from naysayer.engine import population, stack
 from naysayer.experiments import demo
 from naysayer.features.tables import TableEncoder
 from naysayer.measure import doctor, planning
@@ -265,7 +265,7 @@ def test_a_transition_matrix_is_read_and_remembered(works, refuses, tmp_path):
 
 def test_train_says_the_same_as_json(works, tmp_path, pets):
     options = [pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--lr", "0.003,0.01"]
-    text, told = works("train", *options).out, works("train", *options, "--json").json
+    text, told = works("train", *options).out, works("train", *options, "--force", "--json").json
     assert told["classes"] == CLASSES
     assert told["rows"] == 300
     assert told["model"] == str(tmp_path / "model")
@@ -284,7 +284,7 @@ def test_train_says_the_same_as_json(works, tmp_path, pets):
 
 def test_a_failed_setting_is_told_as_such(works, tmp_path, pets):
     options = [pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--lr", "0.01,1e38"]
-    text, told = works("train", *options).out, works("train", *options, "--json").json
+    text, told = works("train", *options).out, works("train", *options, "--force", "--json").json
     assert "2 runs were stopped: forward, run 2: its loss was nan" in text
     assert re.search(r"^forward +1e\+38 +0 +failed$", text, re.MULTILINE)
     assert [trial["estimated_accuracy"] is None for trial in told["trials"]] == [False, True]
@@ -655,7 +655,7 @@ def test_doctor_asks_which_column(refuses, pets):
 
 def test_a_failed_training_leaves_the_model_that_was_there(refuses, naysayer, works, model, pets):
     before, predictions = everything(model), works("predict", model, pets).out
-    line = ["train", pets, "--label", "not", "--out", model]
+    line = ["train", pets, "--label", "not", "--out", model, "--force"]
     refuses("`alpha` must be from 0 to 1", *line, *FAST, "--alpha", "7")
     failed = naysayer(*line, *FAST, "--lr", "1e38")  # fails after it began
     assert (failed.code, failed.out) == (2, "")
@@ -725,7 +725,7 @@ def test_control_c_before_there_is_anything_to_save(naysayer, tmp_path, pets, in
 SLOW = """
 import signal, sys
 from naysayer import cli
-from naysayer.engine import stack
+from naysayer.engine import population, stack
 from naysayer.engine import population as training
 
 training.CHECKPOINT_SECONDS = -1.0  # after every epoch
@@ -755,7 +755,7 @@ def test_a_killed_training_loses_nothing(works, tmp_path, pets, others):
     program = tmp_path / "slow.py"
     program.write_text(SLOW)
     process = subprocess.Popen(
-        [sys.executable, str(program), *map(str, line), "--out", str(model)], stdout=subprocess.DEVNULL
+        [sys.executable, str(program), *map(str, line), "--out", str(model), "--force"], stdout=subprocess.DEVNULL
     )
     try:
         until = time.monotonic() + 600
@@ -769,9 +769,71 @@ def test_a_killed_training_loses_nothing(works, tmp_path, pets, others):
     assert process.returncode == -signal.SIGKILL
     assert works("predict", model, others, "--probabilities").out == old  # the older model is as it was
     assert (model / "checkpoint" / "forward.safetensors").exists()
-    works(*line, "--out", model)
+    works(*line, "--out", model)  # resumes without being asked to overwrite again
     assert works("predict", model, others, "--probabilities").out == expected
     assert sorted(path.name.split("-")[0] for path in model.iterdir()) == ["model.json", "weights"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "options", "first"), [(-1.0, [], 5), (-1.0, ["--restart"], 0), (1e9, [], 0), (1e9, ["--restart"], 0)]
+)
+def test_an_interrupted_training_is_resumed_or_begun_anew(
+    works, refuses, tmp_path, pets, others, monkeypatch, seconds, options, first
+):
+    monkeypatch.setattr(population, "CHECKPOINT_SECONDS", seconds)  # after every epoch, or never
+    line = ["train", pets, "--label", "not", *FAST, "--out"]
+    works(*line, tmp_path / "whole")
+    model, epochs = tmp_path / "model", []
+    epoch_of = stack.Stack.epoch
+
+    def epoch(self, number, factor):
+        epochs.append(number)
+        if len(epochs) == 6:
+            raise KeyboardInterrupt
+        return epoch_of(self, number, factor)
+
+    monkeypatch.setattr(stack.Stack, "epoch", epoch)
+    works(*line, model)
+    assert (model / "model.json").exists()
+    assert (model / "checkpoint").exists() == (seconds < 0)
+    if seconds < 0:
+        refuses(
+            "other data or settings; move it away, or give another file; or begin anew: --restart",
+            *line,
+            model,
+            "--seed",
+            1,
+        )
+    works(*line, model, *options)  # nobody is asked whether the best so far may be overwritten
+    assert epochs[6] == first
+    found, expected = (works("predict", tmp_path / name, others, "--probabilities").out for name in ("model", "whole"))
+    assert found == expected
+    assert not (model / "checkpoint").exists()
+    refuses("add --force to overwrite it", *line, model)
+    (model / "model.json").write_text("{}")
+    refuses("add --force to overwrite it", *line, model)
+
+
+# ---- models that are there already ----------------------------------------------------------------------------
+
+
+def test_a_model_is_not_overwritten_unasked(works, refuses, naysayer, monkeypatch, model, pets, others):
+    line = ["train", pets, "--label", "not", "--out", model, *FAST, "--seed", 7]
+    refuses(f"--out must be a folder without a model; {model} has one; add --force to overwrite it", *line)
+    before = works("predict", model, others, "--probabilities").out
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\ny\n"))
+    for stream in (sys.stdin, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    refused = naysayer(*line)
+    assert refused.code == 2
+    assert f"{model} has a model; overwrite it? [y/N]" in refused.err
+    assert f"naysayer: {model} keeps its model; give another --out\n" in refused.err
+    assert works("predict", model, others, "--probabilities").out == before
+    assert naysayer(*line).code == 0
+    after = works("predict", model, others, "--probabilities").out
+    assert after != before
+    assert naysayer(*line[:-1], 8, "--force").code == 0
+    assert works("predict", model, others, "--probabilities").out not in (before, after)
 
 
 # ---- stores ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ from naysayer.cli.console import (
     Numeric,
     Ordinary,
     Transition,
+    check_overwriting,
     check_writable,
     clipped_percent,
     column_lines,
@@ -45,7 +47,16 @@ if TYPE_CHECKING:
 
 METHODS = ("auto", "free", "max", "ascent", "forward", "pairwise")  # those that the shell completes
 NETWORKS = ("mlp", "linear", "convolution")
-FOR_STORES = {"table", "out", "network", "epochs", "seed", "device", "as_json"}  # options that a store's training takes
+FOR_STORES = {
+    "table",
+    "out",
+    "network",
+    "epochs",
+    "seed",
+    "force",
+    "device",
+    "as_json",
+}  # options that a store's training takes
 
 
 def _methods(incomplete: str) -> list[str]:
@@ -96,6 +107,10 @@ def train(
     ] = None,
     transition: Transition = None,
     refit: Annotated[bool, typer.Option("--refit", help="Train once more on all rows.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin anew where an interrupted training would be resumed.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the model that the folder has.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of splits, starts and shuffles.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
@@ -108,6 +123,7 @@ def train(
 
     check_writable(out)
     check_count(epochs, "--epochs")
+    check_overwriting(out, force)
     if is_store(table):
         _refuse_options_of_tables(context, table)
         from_store = _train_on_store(table, network, epochs, seed, device)
@@ -131,6 +147,8 @@ def train(
             "random_state": seed,
         }
         columns = {"drop": words(drop) or [], "categorical": words(categorical) or [], "numeric": words(numeric) or []}
+        if restart:
+            _drop_checkpoint(out / "checkpoint")
         trained, notes = _train_on_table(labelled, columns, settings)
         about, lines, unit = *_tell_of_table(trained, labelled, notes), "TABLE"
     trained.save(out)
@@ -148,6 +166,14 @@ def _refuse_options_of_tables(context: typer.Context, store: str) -> None:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name not in FOR_STORES and source is not None and source.name == "COMMANDLINE":
             raise ValueError(f"{parameter.opts[0]} is for tables; {store} is a store; leave it out")
+
+
+def _drop_checkpoint(folder: Path) -> None:
+    """Drop what an interrupted training saved on the way."""
+    for path in folder.glob("*.safetensors*"):
+        path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _read_labelled(
@@ -179,7 +205,12 @@ def _train_on_table(
     model = ComplementaryClassifier(**settings, classes=np.arange(len(labelled.classes)), verbose=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(encoder.transform(labelled.examples), labelled.y_bar)
+        try:
+            model.fit(encoder.transform(labelled.examples), labelled.y_bar)
+        except ValueError as error:
+            if str(error).startswith("the checkpoint"):
+                raise ValueError(f"{error}; or begin anew: --restart") from None
+            raise
     model.classes_, model.classes = np.array(labelled.classes), None
     read = [
         labelled.said,
@@ -188,7 +219,8 @@ def _train_on_table(
     ]
     odd = [*odd_names(labelled.classes, len(labelled.y_bar)), *(f"{text}." for text in encoder.warnings)]
     notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    about = {"label": labelled.label, "id": encoder.ids[0] if encoder.ids else None}
+    about: dict[str, Any] = {"label": labelled.label, "id": encoder.ids[0] if encoder.ids else None}
+    about["interrupted"] = any("training was interrupted" in note for note in notes)
     return EncodedModel(model, encoder, about), [*read, *(f"warning: {text}" for text in odd), *notes]
 
 
