@@ -25,6 +25,7 @@ from typer.main import get_command
 
 from helpers import every_command
 from naysayer import ComplementaryClassifier, cli, complement, metrics
+from naysayer.common import progress
 from naysayer.data import tables
 from naysayer.data.labels import read_labels
 from naysayer.engine import population, stack
@@ -459,6 +460,21 @@ def test_a_bar_is_shown_where_a_person_looks_and_the_output_stays_clean(naysayer
     assert done.code == 0
     assert "training forward" in done.err
     assert done.json["method"] == "forward"
+
+
+def test_lines_tell_of_progress_where_there_is_no_terminal(naysayer, tmp_path, pets, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    done = naysayer("train", pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--json")
+    assert done.code == 0
+    assert done.json["method"] == "forward"
+    lines = [
+        re.fullmatch(r"training forward: (\d+) % after \d:\d\d:\d\d(, \d:\d\d:\d\d left)?", line)
+        for line in done.err.splitlines()
+    ]
+    assert len(lines) > 20
+    shares = [int(line[1]) for line in lines]
+    assert shares == sorted(shares)
+    assert shares[-1] == 96
 
 
 def test_doctor_needs_no_column_where_there_is_one(works, tmp_path):
@@ -956,7 +972,7 @@ def start(*arguments, cwd):
 def test_it_runs_as_a_program(tmp_path):
     write(tmp_path / "pets.csv", only(animals(), "says"))
     done = start("train", "pets.csv", "--label", "says", "--out", "model", *FAST, "--json", cwd=tmp_path)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, re.sub("training.*\n", "", done.err)) == (0, "")  # a busy machine tells of its progress
     assert done.json["classes"] == CLASSES
     done = start("predict", "model", "pets.csv", "--out", "out.csv", cwd=tmp_path)
     assert done == (0, "", "300 predictions are in out.csv\n")
