@@ -242,6 +242,21 @@ def test_parquet_without_its_library_says_what_to_install(tmp_path, monkeypatch)
         read_table(path)
 
 
+def test_a_large_table_takes_little_more_than_its_texts(tmp_path):
+    path = tmp_path / "t.csv"
+    n = 50_000
+    path.write_text("a,says\n" + "".join(f"{i / 7:.5f},!class {i % 5}\n" for i in range(n)))
+    tracemalloc.start()
+    found = read_table(path)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    numbers = sum(map(sys.getsizeof, found.column("a").tolist()))
+    assert len({id(text) for text in found.column("says").tolist()}) == 5  # each kept once
+    pointers = 2 * n * 8
+    assert kept < numbers + pointers + (1 << 20)
+    assert peak < kept + (8 << 20)  # not all rows once more, as lists; nor the whole text
+
+
 @pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file required additional header parsing")
 @pytest.mark.parametrize("ending", WRITERS)
 def test_any_mutation_is_a_table_or_a_named_error(tmp_path, ending):
@@ -576,6 +591,14 @@ def test_names_that_hold_spaces_are_found():
         assert y_bar[0].tolist() == [True, True, False]
         assert "'not these classes'" in said
     assert read_labels(table(y=["!New York !Los Angeles"]), "y", cities)[0].tolist() == [[True, True, False]]
+
+
+def test_marked_labels_of_one_class_each_are_indices():
+    y_bar, classes, said = read_labels(table(y=["!c", "!a", "!b", "!a"]), "y")
+    assert (classes, said) == (["a", "b", "c"], "labels: 4 'not this class'")
+    assert y_bar.dtype == np.int64
+    assert y_bar.tolist() == [2, 0, 1, 0]
+    assert read_labels(table(y=["!b", "b", "a"]), "y")[0].tolist() == [1, 0, 1]  # with two classes, "b" is "not a"
 
 
 def test_labels_without_marks_say_not_this_class():

@@ -36,8 +36,7 @@ def read_labels(
 
     Returns
     -------
-    y_bar : (N,) class indices when no label has a ``!``, none is missing and not `ordinary`;
-        else the (N, K) ruled-out matrix.
+    y_bar : (N,) class indices where each label rules out one class; else the (N, K) ruled-out matrix.
     classes : the K names.
     said : the sentence.
 
@@ -66,9 +65,10 @@ def read_labels(
     if marked or ordinary:
         with _of_column(column):
             y_bar = ruled_out(labels, names)
-        counts = Counter(_kind(label, n, len(names)) for label, n in zip(labels, y_bar.sum(axis=1)) if label)
+        sizes = y_bar.sum(axis=1)
+        counts = Counter(_kind(label, n, len(names)) for label, n in zip(labels, sizes) if label)
         said = ", ".join(f"{count} {kind!r}" for kind, count in counts.most_common())
-        return y_bar, names, f"labels: {said}{silent}"
+        return (y_bar.argmax(axis=1) if (sizes == 1).all() else y_bar), names, f"labels: {said}{silent}"
     place = {name: k for k, name in enumerate(names)}
     for i, label in enumerate(labels):
         if label is not None and label not in place:

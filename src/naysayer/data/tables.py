@@ -134,46 +134,98 @@ def _parsing(path: Path, kind: str) -> Iterator[None]:
 
 def _read_csv(path: Path, delimiter: str) -> _Columns:
     """Read text with a delimiter, strictly: each row as wide as the header."""
-    data = path.read_bytes()
-    if (at := data.find(b"\0")) >= 0:
-        line = data.count(b"\n", 0, at) + 1
-        raise ValueError(f"{path} must be text in UTF-8; got a NUL byte at line {line}; save it as UTF-8")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        byte, line = data[error.start], data.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path} must be text in UTF-8; got byte 0x{byte:02x} at line {line}; save it as UTF-8"
-        ) from None
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text may be longer than the 128 KiB it allows
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    _refuse_nul(path)
+    csv.field_size_limit(
+        max(csv.field_size_limit(), path.stat().st_size)
+    )  # a text may be longer than the 128 KiB it allows
     names: list[str] = []
-    rows = []
-    try:
-        for row in reader:
-            if not row:  # a blank line
-                continue
-            if not names:
-                names = [name.strip() for name in row]
-                if len(names) == 1 and (other := next((c for c in ",;\t|" if c in names[0]), "")):
+    columns: list[_Texts] = []
+    rows: list[list[str]] = []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            for row in reader:
+                if not row:  # a blank line
+                    continue
+                if not names:
+                    names = _header(path, row, delimiter)
+                    columns = [_Texts() for _ in names]
+                elif len(row) == len(names):
+                    rows.append(row)
+                else:
                     raise ValueError(
-                        f"{path} must be separated by {delimiter!r}; its header has {other!r}; "
-                        f"name it, as --delimiter does"
+                        f"{path} must have {len(names)} values on each line, as its header has; "
+                        f"got {len(row)} at line {reader.line_num}"
                     )
-            elif len(row) == len(names):
-                rows.append(row)
-            else:
-                raise ValueError(
-                    f"{path} must have {len(names)} values on each line, as its header has; "
-                    f"got {len(row)} at line {reader.line_num}"
-                )
-    except csv.Error as error:
-        raise ValueError(f"{path} must be a whole CSV file; line {reader.line_num}: {error}") from None
-    columns = [np.array(values, dtype=object) for values in zip(*rows)] or [np.array([], dtype=object) for _ in names]
+                if len(rows) == _ROWS:
+                    _move(rows, columns)
+        except csv.Error as error:
+            raise ValueError(f"{path} must be a whole CSV file; line {reader.line_num}: {error}") from None
+        except UnicodeDecodeError:
+            raise _not_utf8(path) from None
+    _move(rows, columns)
+    found = [column.array() for column in columns]
     if "" in names[1:]:
         i = names.index("", 1)
         raise ValueError(f"{path} must name each column in its first line; column {i + 1} has no name")
-    return (names, columns) if names[:1] != [""] else (names[1:], columns[1:])
+    return (names, found) if names[:1] != [""] else (names[1:], found[1:])
+
+
+def _header(path: Path, row: list[str], delimiter: str) -> list[str]:
+    """Take the names of the columns from the first line."""
+    if len(row) == 1 and (other := next((c for c in ",;\t|" if c in row[0]), "")):
+        raise ValueError(
+            f"{path} must be separated by {delimiter!r}; its header has {other!r}; name it, as --delimiter does"
+        )
+    return [name.strip() for name in row]
+
+
+class _Texts:
+    """A column that is read part by part; while its values repeat themselves, equal ones are kept once."""
+
+    def __init__(self) -> None:
+        self.parts: list[NDArray[Any]] = []
+        self.known: dict[str, str] = {}
+
+    def add(self, values: Iterable[str]) -> None:
+        if len(self.known) < _ROWS // 4:
+            values = [self.known.setdefault(value, value) for value in values]
+        self.parts.append(np.array(values, dtype=object))
+
+    def array(self) -> NDArray[Any]:
+        return np.concatenate(self.parts) if self.parts else np.array([], dtype=object)
+
+
+_ROWS = 1 << 14  # rows held as lists at a time
+
+
+def _move(rows: list[list[str]], columns: list[_Texts]) -> None:
+    """Add rows to their columns, and forget them."""
+    for column, values in zip(columns, zip(*rows)):
+        column.add(values)
+    rows.clear()
+
+
+def _refuse_nul(path: Path) -> None:
+    """Refuse a file with a NUL byte, on which the versions of Python disagree."""
+    line = 1
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            if (at := part.find(b"\0")) >= 0:
+                line += part.count(b"\n", 0, at)
+                raise ValueError(f"{path} must be text in UTF-8; got a NUL byte at line {line}; save it as UTF-8")
+            line += part.count(b"\n")
+
+
+def _not_utf8(path: Path) -> ValueError:
+    """Name the first byte of a file that is no UTF-8."""
+    data = path.read_bytes()
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte, line = data[error.start], data.count(b"\n", 0, error.start) + 1
+        return ValueError(f"{path} must be text in UTF-8; got byte 0x{byte:02x} at line {line}; save it as UTF-8")
+    return ValueError(f"{path} must be text in UTF-8; save it as UTF-8")
 
 
 def _read_parquet(path: Path) -> _Columns:

@@ -52,14 +52,16 @@ def ruled_out(labels: Iterable[Any], classes: Sequence[Any]) -> NDArray[np.bool_
         raise ValueError(f"`classes` must hold at least 2 classes; got {len(names)}")
     if isinstance(labels, str):
         raise ValueError("`labels` must be a sequence of labels; got one text; write [text]")
-    seen: dict[str, NDArray[np.bool_]] = {}
-    rows = []
+    place: dict[str, int] = {}
+    rows: list[NDArray[np.bool_]] = []  # of labels that differ
+    places = []
     for i, label in enumerate(labels):
         key = f"{type(label).__name__} {label}"
-        if key not in seen:
-            seen[key] = _read_label(label, column, i)
-        rows.append(seen[key])
-    return np.array(rows, dtype=bool).reshape(len(rows), len(names))
+        if key not in place:
+            place[key] = len(rows)
+            rows.append(_read_label(label, column, i))
+        places.append(place[key])
+    return np.array(rows, dtype=bool).reshape(len(rows), len(names))[np.array(places, dtype=np.int64)]
 
 
 def _read_label(label: Any, column: dict[str, int], i: int) -> NDArray[np.bool_]:
