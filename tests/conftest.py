@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import sys
@@ -16,12 +17,16 @@ import torch
 
 import postgres
 from helpers import Done, global_state_kept
+from naysayer.common import progress
 
 with suppress(ImportError):  # the tests that run on a GPU do without it
     import hypothesis
 
     hypothesis.settings.register_profile("same everywhere", derandomize=True, deadline=None, database=None)
     hypothesis.settings.load_profile("same everywhere")
+
+
+progress.SECONDS = math.inf  # tests compare all that is printed, and a busy machine may be slow
 
 
 # ---- what holds for every test ------------------------------------------------------------------------------

@@ -25,9 +25,10 @@ from typer.main import get_command
 
 from helpers import every_command
 from naysayer import ComplementaryClassifier, cli, complement, metrics
+from naysayer.common import progress
 from naysayer.data import tables
 from naysayer.data.labels import read_labels
-from naysayer.engine import stack
+from naysayer.engine import population, stack
 from naysayer.experiments import demo
 from naysayer.features.tables import TableEncoder
 from naysayer.measure import doctor, planning
@@ -232,7 +233,7 @@ def test_predictions_go_to_a_file_whole(works, naysayer, tmp_path, model, others
         assert row["prediction"] == CLASSES[int(np.argmax(shares))]
 
 
-def test_a_transition_matrix_is_read_and_remembered(works, tmp_path):
+def test_a_transition_matrix_is_read_and_remembered(works, refuses, tmp_path):
     q = np.array([[0.3, 0.6, 0.1], [0.1, 0.3, 0.6], [0.6, 0.1, 0.3]])  # the least frequent label is not the class
     table = only(animals(), "truth")
     truth = np.array([CLASSES.index(name) for name in table.pop("truth")])
@@ -247,13 +248,25 @@ def test_a_transition_matrix_is_read_and_remembered(works, tmp_path):
     expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=q)
     assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
 
+    other = 0.9 * q + 0.1 / 3
+    np.savetxt(tmp_path / "other.csv", other, delimiter=",")
+    options = ["--transition", tmp_path / "other.csv", "--json"]
+    told = works("evaluate", tmp_path / "m", path, *options).json["accuracy"]
+    expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=other)
+    assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
+    told = works("doctor", path, "--label", "not", *options).json
+    assert told["findings"] == doctor.examine(y_bar, class_names=CLASSES, transition=other).to_dict()["findings"]
+    assert "transition matrix" in works("doctor", path, "--label", "not", *options[:2]).out
+    refuses("nowhere.csv must be a CSV of numbers", "evaluate", tmp_path / "m", path, "--transition", "nowhere.csv")
+    refuses("nowhere.csv must be a CSV of numbers", "doctor", path, "--label", "not", "--transition", "nowhere.csv")
+
 
 # ---- JSON -----------------------------------------------------------------------------------------------------
 
 
 def test_train_says_the_same_as_json(works, tmp_path, pets):
     options = [pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--lr", "0.003,0.01"]
-    text, told = works("train", *options).out, works("train", *options, "--json").json
+    text, told = works("train", *options).out, works("train", *options, "--force", "--json").json
     assert told["classes"] == CLASSES
     assert told["rows"] == 300
     assert told["model"] == str(tmp_path / "model")
@@ -272,7 +285,7 @@ def test_train_says_the_same_as_json(works, tmp_path, pets):
 
 def test_a_failed_setting_is_told_as_such(works, tmp_path, pets):
     options = [pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--lr", "0.01,1e38"]
-    text, told = works("train", *options).out, works("train", *options, "--json").json
+    text, told = works("train", *options).out, works("train", *options, "--force", "--json").json
     assert "2 runs were stopped: forward, run 2: its loss was nan" in text
     assert re.search(r"^forward +1e\+38 +0 +failed$", text, re.MULTILINE)
     assert [trial["estimated_accuracy"] is None for trial in told["trials"]] == [False, True]
@@ -364,8 +377,11 @@ def test_doctor_says_the_same_as_json_and_as_the_library(works, tmp_path):
     told = works("doctor", path, "--label", "says", "--json").json
     y_bar, names, said = read_labels(tables.read_table(path), "says")
     expected = doctor.examine(y_bar, 3, names)
-    assert told == json.loads(json.dumps({"labels": said} | expected.to_dict()))
+    columns = {"weight": "number", "age": "number, 24 missing", "colour": "category, 4 values, 34 missing"}
+    assert told == json.loads(json.dumps({"labels": said, "columns": columns} | expected.to_dict()))
     assert said in text
+    for name, how in columns.items():
+        assert f"column {name!r}: {how}\n" in text
     for finding in expected.findings:
         assert f"{finding.level:>8}: {finding.text}" in text
     for advice in expected.advice:
@@ -374,12 +390,117 @@ def test_doctor_says_the_same_as_json_and_as_the_library(works, tmp_path):
         assert re.search(rf"^{row.name} +{row.ruled_out} +{row.named} ", text, re.MULTILINE)
 
 
+@pytest.fixture
+def visits(tmp_path):
+    """A table as others write it: an id, a date, separators, percents, two classes that may be one."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "visit_id": [1000 + 7 * i for i in range(90)],
+        "when": [f"2024-{1 + i % 12:02}-{1 + i % 28:02} {i % 24:02}:00" for i in range(90)],
+        "paid": [f"{value:,.2f}" for value in rng.integers(500, 5000, 90)],
+        "rate": [f"{value}%" for value in rng.integers(0, 100, 90)],
+        "town": [str(value) for value in rng.integers(1000, 1005, 90)],
+        "says": [("!Cat", "!cat", "!dog", "!owl")[i % 4] for i in range(90)],
+    }
+    lines = [";".join(map(str, row)) for row in [list(columns), *zip(*columns.values(), strict=True)]]
+    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "visits.csv"
+
+
+def test_train_and_doctor_say_how_columns_and_classes_were_read(works, refuses, tmp_path, visits):
+    options = ["--label", "says", "--delimiter", ";", "--categorical", "town"]
+    read = {
+        "visit_id": "left out: an id, different in every row",
+        "when": "date, as days, month, weekday, hour",
+        "paid": "number",
+        "rate": "number, from percents",
+        "town": "category, 5 values",
+    }
+    alike = "Two classes may be one: 'Cat' and 'cat' differ only in case or spaces."
+    doctor = works("doctor", visits, *options).out
+    trained = works("train", visits, *options, "--out", tmp_path / "a", *FAST).out
+    for name, how in read.items():
+        assert f"column {name!r}: {how}\n" in doctor
+        assert f"column {name!r}: {how}\n" in trained
+    assert f" warning: {alike}\n" in doctor
+    assert f"warning: {alike}\n" in trained
+    assert "4 classes: Cat, cat, dog, owl\n" in trained
+    told = works("doctor", visits, *options, "--json").json
+    assert told["columns"] == read
+    assert {"level": "warning", "text": alike} in told["findings"]
+    told = works("train", visits, *options, "--out", tmp_path / "b", *FAST, "--json").json
+    assert told["columns"] == read
+    assert f"warning: {alike}" in told["notes"]
+    rows = read_csv(works("predict", tmp_path / "b", visits, "--delimiter", ";").out)
+    assert len(rows) == 90
+    works("evaluate", tmp_path / "b", visits, "--delimiter", ";")
+
+    told = works("doctor", visits, *options[:4], "--drop", "when,paid", "--numeric", "visit_id", "--json").json
+    assert told["columns"] == {"visit_id": "number", "rate": "number, from percents", "town": "number"}
+    refuses("must be separated by ','; its header has ';'; name it, as --delimiter does", "doctor", visits)
+    refuses("column 'when' must hold numbers; got '2024-01-01 00:00'", "doctor", visits, *options, "--numeric", "when")
+    refuses("'town' is both in categorical and in numeric", "doctor", visits, *options, "--numeric", "town")
+    refuses("a delimiter must be one character", "doctor", visits, "--label", "says", "--delimiter", "semicolon")
+
+
+def test_predict_keeps_an_id(works, refuses, tmp_path, visits):
+    options = [visits, "--delimiter", ";"]
+    works("train", *options, "--label", "says", "--out", tmp_path / "model", *FAST)
+    for asked in ([], ["--id", "visit_id"]):  # training found it; or it is named
+        rows = read_csv(works("predict", tmp_path / "model", *options, *asked).out)
+        assert list(rows[0]) == ["row", "visit_id", "prediction", "probability"]
+        assert [row["visit_id"] for row in rows] == [str(1000 + 7 * i) for i in range(90)]
+    told = works("predict", tmp_path / "model", *options, "--id", "when", "--probabilities", "--json").json
+    assert list(told[0]) == [
+        "row",
+        "when",
+        "prediction",
+        "probability",
+        *(f"P({k})" for k in ("Cat", "cat", "dog", "owl")),
+    ]
+    assert told[25]["when"] == "2024-02-26 01:00"
+    without = pd.read_csv(visits, sep=";").drop(columns="visit_id")
+    without.to_csv(tmp_path / "without.csv", index=False)
+    assert list(read_csv(works("predict", tmp_path / "model", tmp_path / "without.csv").out)[0])[:2] == [
+        "row",
+        "prediction",
+    ]
+    refuses("must have a column 'visits'", "predict", tmp_path / "model", *options, "--id", "visits")
+    without.assign(row=np.nan, visit=np.nan).to_parquet(tmp_path / "with.parquet")
+    command = ["predict", tmp_path / "model", tmp_path / "with.parquet", "--json", "--id"]
+    assert works(*command, "visit").json[0]["visit"] is None
+    refuses("--id must name a column that the output does not have anyway; got 'row'; rename it", *command, "row")
+
+
+def test_many_columns_that_are_read_alike_take_one_line(works, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "t.npz", X=rng.normal(size=(30, 40)), y=np.arange(30) % 3)
+    out = works("doctor", tmp_path / "t.npz", "--label", "y").out
+    assert "columns 'X[0]' to 'X[39]' (40 in all): number\n" in out
+    assert out.count("column") == 1
+
+
 def test_a_bar_is_shown_where_a_person_looks_and_the_output_stays_clean(naysayer, tmp_path, pets, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal
     done = naysayer("train", pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--json")
     assert done.code == 0
     assert "training forward" in done.err
     assert done.json["method"] == "forward"
+
+
+def test_lines_tell_of_progress_where_there_is_no_terminal(naysayer, tmp_path, pets, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    done = naysayer("train", pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--json")
+    assert done.code == 0
+    assert done.json["method"] == "forward"
+    lines = [
+        re.fullmatch(r"training forward: (\d+) % after \d:\d\d:\d\d(, \d:\d\d:\d\d left)?", line)
+        for line in done.err.splitlines()
+    ]
+    assert len(lines) > 20
+    shares = [int(line[1]) for line in lines]
+    assert shares == sorted(shares)
+    assert shares[-1] == 96
 
 
 def test_doctor_needs_no_column_where_there_is_one(works, tmp_path):
@@ -576,7 +697,7 @@ def test_doctor_asks_which_column(refuses, pets):
 
 def test_a_failed_training_leaves_the_model_that_was_there(refuses, naysayer, works, model, pets):
     before, predictions = everything(model), works("predict", model, pets).out
-    line = ["train", pets, "--label", "not", "--out", model]
+    line = ["train", pets, "--label", "not", "--out", model, "--force"]
     refuses("`alpha` must be from 0 to 1", *line, *FAST, "--alpha", "7")
     failed = naysayer(*line, *FAST, "--lr", "1e38")  # fails after it began
     assert (failed.code, failed.out) == (2, "")
@@ -646,7 +767,7 @@ def test_control_c_before_there_is_anything_to_save(naysayer, tmp_path, pets, in
 SLOW = """
 import signal, sys
 from naysayer import cli
-from naysayer.engine import stack
+from naysayer.engine import population, stack
 from naysayer.engine import population as training
 
 training.CHECKPOINT_SECONDS = -1.0  # after every epoch
@@ -676,7 +797,7 @@ def test_a_killed_training_loses_nothing(works, tmp_path, pets, others):
     program = tmp_path / "slow.py"
     program.write_text(SLOW)
     process = subprocess.Popen(
-        [sys.executable, str(program), *map(str, line), "--out", str(model)], stdout=subprocess.DEVNULL
+        [sys.executable, str(program), *map(str, line), "--out", str(model), "--force"], stdout=subprocess.DEVNULL
     )
     try:
         until = time.monotonic() + 600
@@ -690,9 +811,71 @@ def test_a_killed_training_loses_nothing(works, tmp_path, pets, others):
     assert process.returncode == -signal.SIGKILL
     assert works("predict", model, others, "--probabilities").out == old  # the older model is as it was
     assert (model / "checkpoint" / "forward.safetensors").exists()
-    works(*line, "--out", model)
+    works(*line, "--out", model)  # resumes without being asked to overwrite again
     assert works("predict", model, others, "--probabilities").out == expected
     assert sorted(path.name.split("-")[0] for path in model.iterdir()) == ["model.json", "weights"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "options", "first"), [(-1.0, [], 5), (-1.0, ["--restart"], 0), (1e9, [], 0), (1e9, ["--restart"], 0)]
+)
+def test_an_interrupted_training_is_resumed_or_begun_anew(
+    works, refuses, tmp_path, pets, others, monkeypatch, seconds, options, first
+):
+    monkeypatch.setattr(population, "CHECKPOINT_SECONDS", seconds)  # after every epoch, or never
+    line = ["train", pets, "--label", "not", *FAST, "--out"]
+    works(*line, tmp_path / "whole")
+    model, epochs = tmp_path / "model", []
+    epoch_of = stack.Stack.epoch
+
+    def epoch(self, number, factor):
+        epochs.append(number)
+        if len(epochs) == 6:
+            raise KeyboardInterrupt
+        return epoch_of(self, number, factor)
+
+    monkeypatch.setattr(stack.Stack, "epoch", epoch)
+    works(*line, model)
+    assert (model / "model.json").exists()
+    assert (model / "checkpoint").exists() == (seconds < 0)
+    if seconds < 0:
+        refuses(
+            "other data or settings; move it away, or give another file; or begin anew: --restart",
+            *line,
+            model,
+            "--seed",
+            1,
+        )
+    works(*line, model, *options)  # nobody is asked whether the best so far may be overwritten
+    assert epochs[6] == first
+    found, expected = (works("predict", tmp_path / name, others, "--probabilities").out for name in ("model", "whole"))
+    assert found == expected
+    assert not (model / "checkpoint").exists()
+    refuses("add --force to overwrite it", *line, model)
+    (model / "model.json").write_text("{}")
+    refuses("add --force to overwrite it", *line, model)
+
+
+# ---- models that are there already ----------------------------------------------------------------------------
+
+
+def test_a_model_is_not_overwritten_unasked(works, refuses, naysayer, monkeypatch, model, pets, others):
+    line = ["train", pets, "--label", "not", "--out", model, *FAST, "--seed", 7]
+    refuses(f"--out must be a folder without a model; {model} has one; add --force to overwrite it", *line)
+    before = works("predict", model, others, "--probabilities").out
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\ny\n"))
+    for stream in (sys.stdin, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    refused = naysayer(*line)
+    assert refused.code == 2
+    assert f"{model} has a model; overwrite it? [y/N]" in refused.err
+    assert f"naysayer: {model} keeps its model; give another --out\n" in refused.err
+    assert works("predict", model, others, "--probabilities").out == before
+    assert naysayer(*line).code == 0
+    after = works("predict", model, others, "--probabilities").out
+    assert after != before
+    assert naysayer(*line[:-1], 8, "--force").code == 0
+    assert works("predict", model, others, "--probabilities").out not in (before, after)
 
 
 # ---- stores ---------------------------------------------------------------------------------------------------
@@ -815,7 +998,7 @@ def start(*arguments, cwd):
 def test_it_runs_as_a_program(tmp_path):
     write(tmp_path / "pets.csv", only(animals(), "says"))
     done = start("train", "pets.csv", "--label", "says", "--out", "model", *FAST, "--json", cwd=tmp_path)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, re.sub("training.*\n", "", done.err)) == (0, "")  # a busy machine tells of its progress
     assert done.json["classes"] == CLASSES
     done = start("predict", "model", "pets.csv", "--out", "out.csv", cwd=tmp_path)
     assert done == (0, "", "300 predictions are in out.csv\n")

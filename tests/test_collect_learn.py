@@ -467,7 +467,7 @@ def test_train_predict_and_evaluate_from_the_command(tmp_path, run):
     assert (code, err) == (0, "")
     assert "180 answers about 150 items" in out
     assert "from answers that the models did not see" in out
-    told = json.loads(run("train", tmp_path / "answers.db", "--out", model, "--epochs", 20, "--json")[1])
+    told = json.loads(run("train", tmp_path / "answers.db", "--out", model, "--epochs", 20, "--force", "--json")[1])
     assert told["accuracy"]["low"] < told["accuracy"]["estimate"]
     assert told["classes"] == ["a", "b", "c"]
     code, out, err = run("predict", model, tmp_path / "other.db", "--probabilities")
@@ -507,9 +507,13 @@ def test_the_command_says_what_does_not_fit(tmp_path, run):
     Store.open(tmp_path / "two.db", project=Project(("a", "b"))).close()
     (tmp_path / "texts.csv").write_text("text\nA fine film.\n")
     for words, *arguments in [
-        ("--label is for tables; ", "train", tmp_path / "answers.db", "--out", model, "--label", "x"),
-        ("no store at", "train", tmp_path / "none.db", "--out", model),
-        ("at least 20 items to train on; got 0", "train", tmp_path / "empty.db", "--out", model),
+        ("--label is for tables; ", "train", tmp_path / "answers.db", "--out", model, "--force", "--label", "x"),
+        ("has one; add --force to overwrite it", "train", tmp_path / "answers.db", "--out", model),
+        ("--restart is for tables; ", "train", tmp_path / "answers.db", "--out", model, "--restart", "--force"),
+        ("no store at", "train", tmp_path / "none.db", "--out", tmp_path / "new"),
+        ("at least 20 items to train on; got 0", "train", tmp_path / "empty.db", "--out", tmp_path / "new"),
+        ("--id is for tables; ", "predict", model, tmp_path / "answers.db", "--id", "x"),
+        ("--delimiter is for tables; ", "evaluate", model, tmp_path / "answers.db", "--delimiter", ";"),
         ("needs a store to be evaluated on; got", "evaluate", model, tmp_path / "texts.csv"),
         ("must have answers to evaluate a model on; it has none", "evaluate", model, tmp_path / "empty.db"),
         ("must be of the model's classes, a, b, c", "evaluate", model, tmp_path / "two.db"),

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import raises
 from naysayer import complement, metrics, transition
-from naysayer.measure.doctor import ClassRow, Finding, examine
+from naysayer.measure.doctor import ClassRow, Finding, examine, odd_names
 
 EYE = np.eye(5, dtype=bool)
 
@@ -301,3 +301,71 @@ def test_bad_arguments_are_named():
         examine(np.zeros((4, 3), dtype=bool))
     with raises("`confidence` must lie between 0 and 1, as 0.95 does; got 95"):
         examine([0, 1, 2], confidence=95)
+
+
+@pytest.mark.parametrize(
+    ("names", "n", "words"),
+    [
+        (["Cat", "cat", "dog"], 300, "Two classes may be one: 'Cat' and 'cat' differ only in case or spaces."),
+        (["New York", "newyork", "dog"], 300, "Two classes may be one: 'New York' and 'newyork' differ only"),
+        ([str(i) for i in range(30)], 60, "The classes are 30 numbers, from 0 to 29: a quantity, not classes?"),
+        ([f"{i / 4}" for i in range(12)], 900, "The classes are 12 numbers, from 0 to 2.75: a quantity, not classes?"),
+    ],
+)
+def test_names_that_look_wrong_are_told(names, n, words):
+    report = examine(np.arange(n) % len(names), class_names=names)
+    assert report.findings[0].level == "warning"
+    assert report.findings[0].text.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("names", "n"), [(["cat", "dog", "emu"], 300), ([str(i) for i in range(30)], 61), ([str(i) for i in range(10)], 9)]
+)
+def test_names_that_look_right_are_not(names, n):
+    assert list(odd_names(names, n)) == []
+
+
+BIASED = transition.biased([6, 3, 2, 1])
+
+
+def test_a_known_transition_is_taken_into_account():
+    y_bar = complement(np.arange(4000) % 4, 4, transition=BIASED, random_state=0)
+    assert "problem" in {finding.level for finding in examine(y_bar).findings}
+    report = examine(y_bar, transition=BIASED)
+    assert Finding("ok", "Each class is ruled out about as often as the transition matrix allows.") in report.findings
+    assert {finding.level for finding in report.findings} == {"note", "ok"}
+    assert report.advice[0] == "Train with this transition matrix."
+    bounds = np.transpose(metrics.class_prior_interval(y_bar, 4, transition=BIASED))
+    np.testing.assert_allclose([[row.prior, row.low, row.high] for row in report.classes], bounds)
+    assert all(abs(row.prior - 0.25) < 0.1 for row in report.classes)
+
+
+def test_labels_that_contradict_a_transition_are_found():
+    uniform = complement(np.arange(4000) % 4, 4, random_state=0)
+    report = examine(uniform, class_names=["cat", "dog", "emu", "owl"], transition=BIASED)
+    found = next(finding.text for finding in report.findings if finding.level == "problem")
+    assert found.startswith("'owl' is ruled out in ")
+    assert "% of the complementary labels; the transition matrix allows 0% to 16.7% (p < 1e-12)." in found
+    assert report.advice[0] == "The transition matrix does not fit: estimate it anew."
+    mixed = np.arange(4) != np.zeros((500, 1), dtype=int)  # "is 0", all of them
+    both = np.concatenate(
+        [mixed, complement(np.ones(2000, dtype=int), 4, transition=BIASED, random_state=0)[:, None] == np.arange(4)]
+    )
+    report = examine(both, transition=BIASED)
+    assert any("the former are not of that transition matrix" in finding.text for finding in report.findings)
+
+
+def test_several_labels_and_two_classes_go_with_a_transition():
+    noisy = transition.noisy(2, 0.1)
+    y_bar = complement(np.arange(400) % 2, 2, transition=noisy, random_state=0)
+    report = examine(y_bar, transition=noisy)
+    assert report.kinds == {"complementary": 400, "several": 0, "ordinary": 0, "silent": 0}
+    assert not any("two classes" in finding.text for finding in report.findings)
+    sets = complement(np.arange(300) % 4, 4, n_labels=2, random_state=0)
+    sets[:200] = complement(np.arange(200) % 4, 4, transition=BIASED, random_state=1)[:, None] == np.arange(4)
+    assert any(
+        finding.text.startswith("Each class is ruled out about as often")
+        for finding in examine(sets, transition=BIASED).findings
+    )
+    with raises("`transition` must be (4, 4), one row per class; got (2, 2)"):
+        examine(sets, transition=noisy)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from sklearn.exceptions import DataConversionWarning
+from sklearn.linear_model import LogisticRegression
 
 from helpers import raises
+from naysayer import BoostedClassifier, ComplementaryClassifier, ReductionClassifier, metrics, ruled_out, transition
 from naysayer.labels.encoding import encode_labels
 
 KINDS = {
@@ -52,6 +55,34 @@ def test_a_class_may_be_given_that_no_label_names():
     np.testing.assert_array_equal(labels, [0, 2])
     np.testing.assert_array_equal(classes, ["a", "b", "c"])
     np.testing.assert_array_equal(encode_labels([1, 1], classes=[0, 1])[0], [1, 1])
+
+
+MARKED = ["!a", "c", "!a !b", "a|b", "", None, "!c"]
+READ = np.array([[1, 0, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]], dtype=bool)
+
+
+@pytest.mark.parametrize("classes", [None, ["a", "b", "c"], ["c", "a", "b"]])
+@pytest.mark.parametrize(
+    "kind", [list, tuple, pd.Series, lambda labels: np.array(labels, dtype=object), lambda labels: np.array([labels]).T]
+)
+def test_marked_texts_are_read(kind, classes):
+    labels, named = encode_labels(kind(MARKED), classes)
+    assert named.tolist() == (classes or ["a", "b", "c"])
+    np.testing.assert_array_equal(labels, READ[:, ["abc".index(name) for name in named]])
+
+
+def test_marks_among_other_values():
+    np.testing.assert_array_equal(encode_labels(np.array(["!a", "b"]))[0], [[True, False], [True, False]])
+    np.testing.assert_array_equal(
+        encode_labels(["!b", float("nan"), ("a", "b")], classes=["a", "b", "c"])[0].sum(1), [1, 0, 1]
+    )
+    labels, classes = encode_labels(["!2", 3, " !1"], classes=[1, 2, 3])  # the classes stay numbers
+    np.testing.assert_array_equal(labels, [[0, 1, 0], [1, 1, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(classes, [1, 2, 3])
+
+
+def test_classes_may_begin_with_a_mark_where_they_are_given():
+    np.testing.assert_array_equal(encode_labels(["!a", "!b", "!a"], classes=["!a", "!b", "c"])[0], [0, 1, 0])
 
 
 @pytest.mark.parametrize("matrix", [np.eye(3, dtype=bool), np.eye(3), np.eye(3, dtype=int).tolist(), torch.eye(3)])
@@ -109,9 +140,38 @@ def test_proper_labels_give_no_warning():
         ([0, 1], [0], "`classes` must hold at least 2 classes; got 1 class"),
         ([0, 1], [], "`classes` must hold at least 2 classes; got 0 classes"),
         ([0, 1], [[0, 1]], "`classes` must be a list of class values; got shape (1, 2)"),
+        (["!a", "!a"], None, "at least 2 classes; got 1 class, a; pass classes=[...]"),
+        (["!", None], None, "at least 2 classes; got none; pass classes=[...]"),
+        (["!a", "!d"], ["a", "b", "c"], "must name known classes (a, b, c); got 'd' at row 1"),
+        (["!New York !Los Angeles", "Rome"], None, "'!New York !Los Angeles' at row 0 names 'New York', or a mark is"),
         (["a"], ["a", None], "`classes` must not hold missing values; got one at place 1"),
     ],
 )
 def test_errors(y_bar, classes, words):
     with raises(words):
         encode_labels(y_bar, classes)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(ComplementaryClassifier, "forward", lr=0.01, max_epochs=2, n_seeds=2, hidden=(8,), random_state=0),
+        partial(ReductionClassifier, LogisticRegression()),
+        partial(BoostedClassifier, n_estimators=3, random_state=0),
+    ],
+)
+def test_every_estimator_and_scorer_reads_marks(make):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(120, 3)), rng.choice(["!a", "!b", "!c", "a", "!a !c", ""], 120).tolist()
+    said = ruled_out(labels, ["a", "b", "c"])
+    model, expected = make().fit(X, labels), make(classes=["a", "b", "c"]).fit(X, said)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+    assert model.score(X, labels) == model.score(X, said)
+    for scorer in (
+        metrics.accuracy_scorer,
+        metrics.risk_scorer,
+        metrics.make_scorer(transition=transition.noisy(3, 0.1)),
+    ):
+        single = np.flatnonzero(said.sum(axis=1) != 2)[:60]  # those that a matrix Q describes
+        assert scorer(model, X[single], [labels[i] for i in single]) == scorer(model, X[single], said[single])

@@ -15,7 +15,7 @@ from naysayer import complement, ruled_out, transition
 from naysayer.labels import drawing
 from naysayer.labels.drawing import generator
 from naysayer.labels.kinds import is_ordinary
-from naysayer.labels.reading import is_missing
+from naysayer.labels.reading import is_missing, named_classes
 
 
 def test_the_frequency_helpers_can_fail():
@@ -303,6 +303,61 @@ def test_names_that_hold_a_space_or_a_bar():
     classes = ["hot dog", "a|b", "cat"]
     rows = ruled_out(["hot dog", "!hot dog", "a|b", "!a|b", "cat|hot dog"], classes)
     np.testing.assert_array_equal(rows, [[0, 1, 1], [1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 0]])
+
+
+CITIES = ["Los Angeles", "New York", "York", 'the "Eternal" City', "now!", "A|B"]
+
+
+@pytest.mark.parametrize(
+    ("label", "out"),
+    [
+        ("!New York !Los Angeles", [1, 1, 0, 0, 0, 0]),
+        ("! New York  !York", [0, 1, 1, 0, 0, 0]),
+        ('!"New York" !"Los Angeles"', [1, 1, 0, 0, 0, 0]),
+        ('!New York !"Los Angeles"', [1, 1, 0, 0, 0, 0]),
+        ('!the "Eternal" City !York', [0, 0, 1, 1, 0, 0]),
+        ('!"the ""Eternal"" City" !York', [0, 0, 1, 1, 0, 0]),
+        ("!now! !York", [0, 0, 1, 0, 1, 0]),
+        ("New York|York", [1, 0, 0, 1, 1, 1]),
+        ('"New York" | "A|B"', [1, 0, 1, 1, 1, 0]),
+        ("!A|B !York", [0, 0, 1, 0, 0, 1]),
+    ],
+)
+def test_names_of_several_words(label, out):
+    np.testing.assert_array_equal(ruled_out([label], CITIES), [np.array(out, dtype=bool)])
+
+
+@pytest.mark.parametrize(
+    ("label", "classes", "whole", "each"),
+    [
+        ("!a !b", ["a", "b", "a !b", "c"], '!"a !b"', '!"a" !"b"'),
+        ("a|b", ["a", "b", "a|b"], '"a|b"', '"a"|"b"'),
+        ("!a", ["a", "!a", "b"], '"!a"', '!"a"'),
+        ('"a"', ["a", '"a"', "b"], '"""a"""', "a"),
+    ],
+)
+def test_a_text_with_two_readings_is_refused(label, classes, whole, each):
+    with raises(
+        f"`labels` must be clear; {label!r} at row 1 can be read in two ways, as the classes are named; "
+        f"write {whole} if that is the class, or else put each name in quotes"
+    ):
+        ruled_out([None, label], classes)
+    one, other = ruled_out([whole, each], classes)
+    assert one.any()
+    assert other.any()
+    assert (one != other).any()
+
+
+def test_names_are_found_in_labels():
+    assert named_classes(["!cat", None, "dog|emu", ("owl", 3), 7, "! hot dog", '!"a b" !c']) == {
+        *("cat", "dog", "emu", "owl", "3", "7", "hot dog", "a b", "c")
+    }
+    for labels in (["!New York !Los Angeles"], ["!York", "!New York", "!New"]):
+        with raises(
+            f"`labels` must be clear; {labels[-1 if len(labels) == 1 else 1]!r} at row {len(labels) // 2} "
+            "names 'New York', or a mark is missing in it; write !\"New York\" if it is one class, or name all classes"
+        ):
+            named_classes(labels)
 
 
 def test_equal_labels_of_different_types_are_not_confused():

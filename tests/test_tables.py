@@ -77,6 +77,27 @@ def test_a_tsv_with_a_byte_order_mark_and_crlf_is_read(tmp_path):
     assert {name: column.tolist() for name, column in found.columns.items()} == {"a": ["1", "2"], "b": ['x, "y"', "é"]}
 
 
+@pytest.mark.parametrize(("delimiter", "given"), [(";", ";"), ("\t", "tab"), ("\t", "\\t"), ("|", "|")])
+def test_another_delimiter_is_named(tmp_path, delimiter, given):
+    path = tmp_path / "t.csv"
+    path.write_text(f'a{delimiter}b\n1,000{delimiter}"x{delimiter}y"\n')
+    found = read_table(path, given)
+    assert {name: column.tolist() for name, column in found.columns.items()} == {
+        "a": ["1,000"],
+        "b": [f"x{delimiter}y"],
+    }
+    with pytest.raises(ValueError, match=r"must be separated by ','; its header has .*; name it, as --delimiter does"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", "a", '"', "\n", " "])
+def test_what_is_no_delimiter_is_refused(tmp_path, delimiter):
+    with pytest.raises(ValueError, match="a delimiter must be one character, such as ';', or the word tab; got "):
+        read_table(write_csv(tmp_path / "t.csv"), delimiter)
+    with pytest.raises(ValueError, match=r"a delimiter is for CSV and TSV files; got ';' for .*t.npz; leave it out"):
+        read_table(write_npz(tmp_path / "t.npz"), ";")
+
+
 def test_an_index_of_pandas_is_left_out(tmp_path):
     frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None]}, index=[7, 3])
     frame.to_csv(tmp_path / "t.csv")
@@ -221,6 +242,21 @@ def test_parquet_without_its_library_says_what_to_install(tmp_path, monkeypatch)
         read_table(path)
 
 
+def test_a_large_table_takes_little_more_than_its_texts(tmp_path):
+    path = tmp_path / "t.csv"
+    n = 50_000
+    path.write_text("a,says\n" + "".join(f"{i / 7:.5f},!class {i % 5}\n" for i in range(n)))
+    tracemalloc.start()
+    found = read_table(path)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    numbers = sum(map(sys.getsizeof, found.column("a").tolist()))
+    assert len({id(text) for text in found.column("says").tolist()}) == 5  # each kept once
+    pointers = 2 * n * 8
+    assert kept < numbers + pointers + (1 << 20)
+    assert peak < kept + (8 << 20)  # not all rows once more, as lists; nor the whole text
+
+
 @pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file required additional header parsing")
 @pytest.mark.parametrize("ending", WRITERS)
 def test_any_mutation_is_a_table_or_a_named_error(tmp_path, ending):
@@ -293,9 +329,9 @@ def test_every_way_to_write_nothing_is_missing():
 
 
 def test_categories_are_one_hot_and_the_unseen_all_zeros():
-    encoder = TableEncoder().fit(table(pet=["dog", "cat", "dog", ""], when=["2020-01-01", "2020-01-02"] * 2))
-    assert encoder.feature_names_ == ["pet=dog", "pet is missing", "pet=cat", "when=2020-01-01", "when=2020-01-02"]
-    X = encoder.transform(table(pet=["cat", "cow", None], when=["2020-01-02", "x", ""]))
+    encoder = TableEncoder().fit(table(pet=["dog", "cat", "dog", ""], size=["S", "XL"] * 2))
+    assert encoder.feature_names_ == ["pet=dog", "pet is missing", "pet=cat", "size=S", "size=XL"]
+    X = encoder.transform(table(pet=["cat", "cow", None], size=["XL", "x", ""]))
     np.testing.assert_array_equal(X, [[0, 0, 1, 0, 1], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0]])
 
 
@@ -323,7 +359,7 @@ def test_only_the_hundred_most_frequent_categories_are_kept():
 def test_what_cannot_help_is_left_out_and_noted():
     n = 120
     rows = table(
-        number=[str(i) for i in range(n)],
+        number=[str(i * i) for i in range(n)],
         text=[f"comment {i}" for i in range(n)],
         same=["x"] * n,
         one=[0.1] * n,
@@ -340,6 +376,122 @@ def test_what_cannot_help_is_left_out_and_noted():
     ]
     X = encoder.transform(table(number=["5"], sparse=["8"]))
     assert X.shape == (1, 2)
+    assert encoder.readings == {
+        "number": "number",
+        "text": "left out: 120 different texts in 120 rows",
+        "same": "left out: it is the same in every row",
+        "one": "left out: it is the same in every row",
+        "none": "left out: it is the same in every row",
+        "sparse": "number, 1 missing",
+    }
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers", "said"),
+    [
+        (["1,000.50", "-12,345,678", "7", ""], [1000.5, -12345678, 7, np.nan], "number, 1 missing"),
+        (["5%", "12.5 %", "+.5%", "-100%"], [0.05, 0.125, 0.005, -1], "number, from percents"),
+        (["1e3", "5", " 2. ", "0"], [1000, 5, 2, 0], "number"),
+    ],
+)
+def test_written_numbers_are_numbers(texts, numbers, said):
+    written, plain = (TableEncoder().fit(table(a=values)) for values in (texts, numbers))
+    assert written.to_dict() == plain.to_dict()
+    assert written.readings == {"a": said}
+    np.testing.assert_array_equal(written.transform(table(a=texts)), plain.transform(table(a=numbers)))
+
+
+def test_what_only_looks_like_a_number_is_a_category():
+    for texts in (["1,00", "2"], ["1,0000", "2"], ["%", "5%"], ["1,000,00", "2"], [",5", "2"], ["$5", "$6"]):
+        assert TableEncoder().fit(table(a=texts)).readings == {"a": "category, 2 values"}
+
+
+def test_dates_become_days_and_the_parts_that_vary():
+    when = ["2020-01-31", "2020-02-01", "", "2020-02-08"]
+    encoder = TableEncoder().fit(table(when=when))
+    assert encoder.readings == {"when": "date, as days, month, weekday, 1 missing"}
+    names = ["when: days", "when: days is missing", "when: month", "when: weekday"]
+    assert encoder.feature_names_ == names
+    days, missing, month, weekday = encoder.transform(table(when=when)).T
+    assert days[3] - days[1] == pytest.approx(7 * (days[1] - days[0]), rel=1e-5)
+    np.testing.assert_array_equal(missing, [0, 0, 1, 0])
+    assert month[0] < month[1] == month[2] == month[3]
+    assert weekday[0] < weekday[1] == weekday[3]  # Friday, and two Saturdays
+    again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict(), allow_nan=False)))
+    np.testing.assert_array_equal(again.transform(table(when=when)), encoder.transform(table(when=when)))
+    with pytest.raises(ValueError, match="column 'when' must hold dates such as 2020-12-31; got 'soon' at row 1"):
+        encoder.transform(table(when=["", "soon"]))
+
+
+def test_times_are_read_in_utc():
+    when = ["2020-01-01 12:00", "2020-01-01T12:30:00Z", "2020-01-01 14:00:00.5+02:00", "2020-01-01T06:00:00-0630"]
+    encoder = TableEncoder().fit(table(when=when))
+    assert encoder.readings == {"when": "date, as days, hour"}
+    hour = encoder.transform(table(when=when))[:, 1]
+    assert hour[1] == pytest.approx(hour[3])
+    assert hour[2] - hour[0] == pytest.approx((hour[1] - hour[0]) / 3600, rel=1e-2)
+
+
+@pytest.mark.parametrize("text", ["2020-13-01", "2020-01-32", "2020-01-01 25:00", "20200101x", "2020-1-1", "12:30"])
+def test_what_is_no_date_is_a_category(text):
+    assert TableEncoder().fit(table(when=[text, "2020-01-01"])).readings == {"when": "category, 2 values"}
+
+
+def test_ids_are_left_out_and_remembered():
+    n = 30
+    rng = np.random.default_rng(0)
+    rows = table(
+        Id=rng.permutation(1000)[:n].tolist(),
+        userId=[f"u{i}" for i in range(n)],
+        row=[str(i + 1) for i in range(n)],
+        shuffled=rng.permutation(n).tolist(),
+        shop_id=[i % 7 for i in range(n)],
+        paid=rng.permutation(1000)[:n].tolist(),
+    )
+    encoder = TableEncoder().fit(rows)
+    assert encoder.feature_names_ == ["shuffled", "shop_id", "paid"]
+    assert encoder.ids == ["Id", "userId", "row"]
+    assert [encoder.readings[name] for name in encoder.ids] == [
+        *["left out: an id, different in every row"] * 2,
+        "left out: it counts the rows",
+    ]
+    assert encoder.warnings == [
+        "column 'shuffled' may be an id: 30 different whole numbers without a gap; drop it if so",
+        "column 'shop_id' is read as a number, but its name says id; drop it, or make it categorical",
+    ]
+    told = TableEncoder().fit(rows, drop=["shuffled"], categorical=["shop_id", "userId"], numeric=["Id", "row"])
+    assert told.ids == told.warnings == []
+    assert told.feature_names_[:2] == ["Id", "userId=u0"]
+    assert told.readings["shop_id"] == "category, 7 values"
+    assert "shuffled" not in told.readings
+
+
+def test_what_looks_wrong_in_a_column_is_said():
+    rows = table(
+        colour=["Red", "red", "blue", "red", "blue"],
+        share=["5%", "7", "8%", "9%", "1%"],
+        when=["1/2/2020", "12/31/2020", "1/5/2021", "1/2/2020", "1/2/2020"],
+        size=["1,5", "0,25", "1,75", "2,5", "0,25"],
+    )
+    assert TableEncoder().fit(rows).warnings == [
+        "column 'colour' holds 'Red' and 'red', which differ only in case or spaces",
+        "column 'share' holds 4 percents among 5 numbers; 5% is read as 0.05",
+        "column 'when' looks as if it held dates; write them as 2020-12-31",
+        "column 'size' looks as if it held numbers with a decimal comma; write them as 3.14",
+    ]
+
+
+def test_an_encoder_of_an_earlier_version_still_reads_as_it_did():
+    state = {
+        "columns": [
+            {"name": "age", "median": 30.0, "mean": 30.0, "scale": 10.0, "missing": True},
+            {"name": "when", "categories": ["2020-01-01", None]},
+            {"name": "rate", "categories": ["5%", "6%"]},
+        ],
+        "notes": ["column 'id' is left out: 9 different texts in 9 rows"],
+    }
+    X = TableEncoder.from_dict(state).transform(table(age=["40", ""], when=["2020-01-01", ""], rate=["6%", "5%"]))
+    np.testing.assert_array_equal(X, [[1, 0, 1, 0, 0, 1], [0, 1, 0, 1, 1, 0]])
 
 
 def test_extreme_numbers_stay_finite():
@@ -388,6 +540,13 @@ def test_what_the_encoder_refuses():
         encoder.fit(table(a=["x", "x"]))
     with pytest.raises(ValueError, match="column 'a' must hold finite numbers; got inf at row 1; leave it empty"):
         encoder.fit(table(a=["1", "inf", "2"]))
+    with pytest.raises(ValueError, match="a column must have one use; 'age' is both in drop and in numeric"):
+        encoder.fit(train, drop=["age"], numeric=["age"])
+    with pytest.raises(ValueError, match="column 'color' must hold numbers; got 'r' at row 0"):
+        encoder.fit(train, numeric=["color"])
+    with pytest.raises(ValueError, match=r"must have a column 'colour' \(did you mean 'color'\?\)"):
+        encoder.fit(train, categorical=["colour"])
+    assert encoder.read(table(a=["x", "x"])).readings == {"a": "left out: it is the same in every row"}
     encoder.fit(train, drop=["label"])
     with pytest.raises(ValueError, match=r"it lacks 1: 'color' \(did you mean 'colour'\?\)$"):
         encoder.transform(table(age=["1"], colour=["r"]))
@@ -418,6 +577,28 @@ def test_labels_with_marks_are_a_mixture():
         "labels: 2 'not this class', 1 'is this class', 1 'not these classes', 1 'one of these classes', "
         "1 that say nothing"
     )
+
+
+def test_names_that_hold_spaces_are_found():
+    cities = ["Los Angeles", "New York", "Rome"]
+    for labels in (
+        ["!New York !Los Angeles", "!New York", "Los Angeles", "Rome"],
+        ['!"New York" !"Los Angeles"', "Rome"],
+        ['!New York !"Los Angeles"', "!New York !Los Angeles", "!New York", "!Rome"],
+    ):
+        y_bar, classes, said = read_labels(table(y=labels), "y")
+        assert classes == cities
+        assert y_bar[0].tolist() == [True, True, False]
+        assert "'not these classes'" in said
+    assert read_labels(table(y=["!New York !Los Angeles"]), "y", cities)[0].tolist() == [[True, True, False]]
+
+
+def test_marked_labels_of_one_class_each_are_indices():
+    y_bar, classes, said = read_labels(table(y=["!c", "!a", "!b", "!a"]), "y")
+    assert (classes, said) == (["a", "b", "c"], "labels: 4 'not this class'")
+    assert y_bar.dtype == np.int64
+    assert y_bar.tolist() == [2, 0, 1, 0]
+    assert read_labels(table(y=["!b", "b", "a"]), "y")[0].tolist() == [1, 0, 1]  # with two classes, "b" is "not a"
 
 
 def test_labels_without_marks_say_not_this_class():
@@ -490,7 +671,8 @@ def test_names_are_left_alone_that_are_not_all_whole_numbers():
         (
             ["!a b !c", "!b"],
             {},
-            "column 'y': `labels` must not mix 'is' and 'is not' in one text; got '!a b !c' at row 0",
+            "column 'y': `labels` must be clear; '!a b !c' at row 0 names 'a b', or a mark is missing in it; write "
+            '!"a b" if it is one class, or name all classes$',
         ),
         (["!a !b", "a"], {}, "column 'y': `labels` must leave at least one class possible; '!a !b' at row 0"),
     ],

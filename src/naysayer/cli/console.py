@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import tempfile
+import warnings
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +19,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs inst
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
 Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
+Transition = Annotated[
+    Path | None, typer.Option(help="Q as a CSV of numbers, rows = true class, in the order of the classes.")
+]
+Drop = Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")]
+Categorical = Annotated[str, typer.Option(help="Columns to read as categories, separated by commas.")]
+Numeric = Annotated[str, typer.Option(help="Columns to read as numbers, separated by commas.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What separates the values of a CSV file, such as ';', or tab; default: comma.")
+]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")]
 Port = Annotated[
@@ -41,6 +53,27 @@ def check_writable(folder: Path) -> None:
         raise ValueError(f"--out must be a folder that can be written to: {error}") from None
 
 
+def check_overwriting(folder: Path, force: bool) -> None:
+    """Ask before a model is overwritten, or refuse where nobody can be asked; an interrupted training may go on."""
+    if force or (folder / "checkpoint").is_dir() or not _has_finished_model(folder):
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ValueError(f"--out must be a folder without a model; {folder} has one; add --force to overwrite it")
+    print(f"{folder} has a model; overwrite it? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ValueError(f"{folder} keeps its model; give another --out")
+
+
+def _has_finished_model(folder: Path) -> bool:
+    """Whether a folder has a model, other than the best so far of a training that was interrupted."""
+    try:
+        return not json.loads((folder / "model.json").read_text(encoding="utf8"))["extra"].get("interrupted")
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged, or of something else: ask
+        return True
+
+
 def words(text: str | None) -> list[str] | None:
     """Words separated by commas; None where there are none."""
     return [word.strip() for word in text.split(",") if word.strip()] if text else None
@@ -53,6 +86,18 @@ def numbers(text: str, option: str, kind: type = float) -> list[Any]:
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise ValueError(f"{option} must be {what} separated by commas; got {text!r}") from None
+
+
+def read_matrix(path: Path) -> Any:
+    """Read a transition matrix."""
+    import numpy as np
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an empty file is no more than a warning to numpy
+            return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
+    except (OSError, ValueError, UserWarning) as error:
+        raise ValueError(f"{path} must be a CSV of numbers, one row per class: {error}") from None
 
 
 def optional_count(value: int | None, option: str) -> int | None:
@@ -74,6 +119,18 @@ def possible(share: float) -> float:
 def named_interval(interval: Any) -> dict[str, float]:
     """Give an estimate and its bounds by their names."""
     return dict(zip(("estimate", "low", "high"), interval, strict=True))
+
+
+def column_lines(readings: dict[str, str]) -> list[str]:
+    """Say how columns were read, one line each; many in a row that were read alike share one."""
+    lines = []
+    for said, group in groupby(readings.items(), key=lambda reading: reading[1]):
+        names = [name for name, _ in group]
+        if len(names) > 5:
+            lines.append(f"columns {names[0]!r} to {names[-1]!r} ({len(names)} in all): {said}")
+        else:
+            lines += [f"column {name!r}: {said}" for name in names]
+    return lines
 
 
 def print_table(heads: list[str], rows: list[list[str]]) -> None:

@@ -7,7 +7,23 @@ from typing import Annotated
 
 import typer
 
-from naysayer.cli.console import Classes, Confidence, Json, Ordinary, percent, print_json, print_table, words
+from naysayer.cli.console import (
+    Categorical,
+    Classes,
+    Confidence,
+    Delimiter,
+    Drop,
+    Json,
+    Numeric,
+    Ordinary,
+    Transition,
+    column_lines,
+    percent,
+    print_json,
+    print_table,
+    read_matrix,
+    words,
+)
 
 KINDS = {
     "ordinary": "“it is c”",
@@ -46,23 +62,33 @@ def doctor(
     label: Annotated[str | None, typer.Option(help="The column of labels; default: the only one.")] = None,
     classes: Classes = None,
     ordinary: Ordinary = False,
+    drop: Drop = "",
+    categorical: Categorical = "",
+    numeric: Numeric = "",
+    transition: Transition = None,
+    delimiter: Delimiter = None,
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:
-    """Check labels: counts, class shares, whether they can be uniform, and what to use."""
+    """Check labels: counts, class shares, whether they can be uniform, and what to use; say how columns are read."""
     from naysayer.data import tables
     from naysayer.data.labels import read_labels
-    from naysayer.measure.doctor import examine
+    from naysayer.features.tables import TableEncoder
+    from naysayer.measure.doctor import Finding, examine
 
-    data = tables.read_table(table)
+    matrix = None if transition is None else read_matrix(transition)
+    data = tables.read_table(table, delimiter)
     if label is None:
         if len(data.columns) > 1:
             raise ValueError(f"--label must name one of the columns {', '.join(data.columns)}")
         label = next(iter(data.columns))
     y_bar, names, said = read_labels(data, label, words(classes), ordinary)
-    report = examine(y_bar, len(names), names, confidence)
+    report = examine(y_bar, len(names), names, confidence, matrix)
+    left_out, categories, numbers = (words(text) or [] for text in (drop, categorical, numeric))
+    columns = TableEncoder().read(data, [label, *left_out], categories, numbers)
+    report.findings.extend(Finding("warning", f"{text}.") for text in columns.warnings)
     if as_json:
-        print_json({"labels": said} | report.to_dict())
+        print_json({"labels": said, "columns": columns.readings} | report.to_dict())
         return
     print(f"{said}\n")
     rows = [[c.name, f"{c.ruled_out:,}", f"{c.named:,}", percent(c.prior, c.low, c.high)] for c in report.classes]
@@ -73,3 +99,7 @@ def doctor(
     print()
     for line in report.advice:
         print(f"  {line}")
+    if columns.readings:
+        print()
+    for line in column_lines(columns.readings):
+        print(line)

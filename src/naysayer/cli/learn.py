@@ -7,24 +7,34 @@ import io
 import json
 import sys
 import warnings
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from naysayer.cli.console import (
+    Categorical,
     Classes,
     Confidence,
+    Delimiter,
     Device,
+    Drop,
     Json,
+    Numeric,
     Ordinary,
+    Transition,
+    check_overwriting,
     check_writable,
+    column_lines,
     named_interval,
     numbers,
     percent,
     possible,
     print_json,
     print_table,
+    read_matrix,
     table_lines,
     words,
 )
@@ -37,7 +47,16 @@ if TYPE_CHECKING:
 
 METHODS = ("auto", "free", "max", "ascent", "forward", "pairwise")  # those that the shell completes
 NETWORKS = ("mlp", "linear", "convolution")
-FOR_STORES = {"table", "out", "network", "epochs", "seed", "device", "as_json"}  # options that a store's training takes
+FOR_STORES = {
+    "table",
+    "out",
+    "network",
+    "epochs",
+    "seed",
+    "force",
+    "device",
+    "as_json",
+}  # options that a store's training takes
 
 
 def _methods(incomplete: str) -> list[str]:
@@ -65,7 +84,10 @@ def train(
     ] = None,
     classes: Classes = None,
     ordinary: Ordinary = False,
-    drop: Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")] = "",
+    drop: Drop = "",
+    categorical: Categorical = "",
+    numeric: Numeric = "",
+    delimiter: Delimiter = None,
     method: Annotated[
         str,
         typer.Option(
@@ -83,10 +105,12 @@ def train(
     alpha: Annotated[
         float | None, typer.Option(help="Weight of 'is not' against 'is' labels where both occur; default: equal.")
     ] = None,
-    transition: Annotated[
-        Path | None, typer.Option(help="Q as a CSV of numbers, rows = true class, in the order of the classes.")
-    ] = None,
+    transition: Transition = None,
     refit: Annotated[bool, typer.Option("--refit", help="Train once more on all rows.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin anew where an interrupted training would be resumed.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the model that the folder has.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of splits, starts and shuffles.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
@@ -99,13 +123,14 @@ def train(
 
     check_writable(out)
     check_count(epochs, "--epochs")
+    check_overwriting(out, force)
     if is_store(table):
         _refuse_options_of_tables(context, table)
         from_store = _train_on_store(table, network, epochs, seed, device)
         trained: EncodedModel = from_store
         about, lines, unit = *_tell_of_store(from_store), "ITEMS"
     else:
-        labelled = _read_labelled(table, label, classes, ordinary)
+        labelled = _read_labelled(table, label, classes, ordinary, delimiter)
         settings: dict[str, Any] = {
             "method": words(method) or "auto",
             "network": network,
@@ -116,12 +141,15 @@ def train(
             "validation_fraction": 1 / max(2, seeds),
             "alpha": alpha,
             "refit": refit,
-            "transition": None if transition is None else _read_matrix(transition),
+            "transition": None if transition is None else read_matrix(transition),
             "device": device,
             "checkpoint": out / "checkpoint",
             "random_state": seed,
         }
-        trained, notes = _train_on_table(labelled, words(drop) or [], settings)
+        columns = {"drop": words(drop) or [], "categorical": words(categorical) or [], "numeric": words(numeric) or []}
+        if restart:
+            _drop_checkpoint(out / "checkpoint")
+        trained, notes = _train_on_table(labelled, columns, settings)
         about, lines, unit = *_tell_of_table(trained, labelled, notes), "TABLE"
     trained.save(out)
     if as_json:
@@ -140,7 +168,17 @@ def _refuse_options_of_tables(context: typer.Context, store: str) -> None:
             raise ValueError(f"{parameter.opts[0]} is for tables; {store} is a store; leave it out")
 
 
-def _read_labelled(place: str, label: str | None, classes: str | None, ordinary: bool) -> LabelledTable:
+def _drop_checkpoint(folder: Path) -> None:
+    """Drop what an interrupted training saved on the way."""
+    for path in folder.glob("*.safetensors*"):
+        path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _read_labelled(
+    place: str, label: str | None, classes: str | None, ordinary: bool, delimiter: str | None
+) -> LabelledTable:
     """Read the table to learn from."""
     from naysayer.cli.places import LabelledTable
 
@@ -148,27 +186,42 @@ def _read_labelled(place: str, label: str | None, classes: str | None, ordinary:
         raise ValueError(f"a table must be a file; {place} is a folder; for its images: naysayer ask {place}")
     if label is None:
         raise ValueError("Missing option '--label': the column that holds the labels")
-    return LabelledTable.read(place, label, words(classes), ordinary)
+    return LabelledTable.read(place, label, words(classes), ordinary, delimiter)
 
 
 def _train_on_table(
-    labelled: LabelledTable, drop: list[str], settings: dict[str, Any]
+    labelled: LabelledTable, columns: dict[str, list[str]], settings: dict[str, Any]
 ) -> tuple[EncodedModel, list[str]]:
     """Train on a table; give the model, and what is to be said of the labels, the columns and the training."""
     import numpy as np
 
+    from naysayer.data.tables import some
     from naysayer.features.tables import TableEncoder
+    from naysayer.measure.doctor import odd_names
     from naysayer.models.classifier import ComplementaryClassifier
     from naysayer.models.encoded import EncodedModel
 
-    encoder = TableEncoder().fit(labelled.examples, drop=[labelled.label, *drop])
+    encoder = TableEncoder().fit(labelled.examples, **columns | {"drop": [labelled.label, *columns["drop"]]})
     model = ComplementaryClassifier(**settings, classes=np.arange(len(labelled.classes)), verbose=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(encoder.transform(labelled.examples), labelled.y_bar)
+        try:
+            model.fit(encoder.transform(labelled.examples), labelled.y_bar)
+        except ValueError as error:
+            if str(error).startswith("the checkpoint"):
+                raise ValueError(f"{error}; or begin anew: --restart") from None
+            raise
     model.classes_, model.classes = np.array(labelled.classes), None
+    read = [
+        labelled.said,
+        f"{len(labelled.classes)} classes: {some(labelled.classes)}",
+        *column_lines(encoder.readings),
+    ]
+    odd = [*odd_names(labelled.classes, len(labelled.y_bar)), *(f"{text}." for text in encoder.warnings)]
     notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return EncodedModel(model, encoder, {"label": labelled.label}), [labelled.said, *encoder.notes, *notes]
+    about: dict[str, Any] = {"label": labelled.label, "id": encoder.ids[0] if encoder.ids else None}
+    about["interrupted"] = any("training was interrupted" in note for note in notes)
+    return EncodedModel(model, encoder, about), [*read, *(f"warning: {text}" for text in odd), *notes]
 
 
 def _tell_of_table(
@@ -177,6 +230,7 @@ def _tell_of_table(
     """What a training on a table came to, for programs and for people."""
     model = trained.model
     about = {"rows": labelled.examples.n_rows, "notes": notes, "trials": model.trials_, "method": model.method_}
+    about["columns"] = getattr(trained.encoder, "readings", {})
     about |= {"lr": model.lr_, "epochs": model.best_epoch_ + 1, "accuracy": named_interval(model.estimated_accuracy_)}
     rows = [
         [t["method"], f"{t['lr']:g}", str(t["epoch"] + 1)]
@@ -213,18 +267,6 @@ def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     ]
 
 
-def _read_matrix(path: Path) -> Any:
-    """Read a transition matrix."""
-    import numpy as np
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # an empty file is no more than a warning to numpy
-            return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
-    except (OSError, ValueError, UserWarning) as error:
-        raise ValueError(f"{path} must be a CSV of numbers, one row per class: {error}") from None
-
-
 # ---- predict ----------------------------------------------------------------------------------------------------
 
 
@@ -240,6 +282,10 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add one column per class with its probability.")
     ] = False,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column to copy to the output; default: what training took for an id.")
+    ] = None,
+    delimiter: Delimiter = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -249,15 +295,23 @@ def predict(
     from naysayer.models.encoded import EncodedModel
 
     trained = EncodedModel.load(model, device)
-    names, examples = read_examples(table, trained.encoder.kind)
-    p = trained.predict_proba(examples)
+    if trained.encoder.kind != "table":
+        _refuse_given({"--id": id_column, "--delimiter": delimiter}, f"{table} is read by its kind")
+    names, examples = read_examples(table, trained.encoder.kind, delimiter)
     classes = [str(name) for name in trained.model.classes_]
     heads = ["row" if isinstance(names, range) else "item", "prediction", "probability"]
+    shares = [f"P({name})" for name in classes]
+    copied = _column_to_copy(examples, id_column, trained.about.get("id"), [*heads, *shares])
+    p = trained.predict_proba(examples)
     rows: list[list[Any]] = [
         [name, classes[k], round(float(p[i, k]), 6)] for i, (name, k) in enumerate(zip(names, p.argmax(axis=1)))
     ]
+    if copied is not None:
+        heads.insert(1, copied)
+        for row, value in zip(rows, examples.columns[copied].tolist(), strict=True):
+            row.insert(1, None if value != value else value)  # JSON has no NaN
     if probabilities:
-        heads += [f"P({name})" for name in classes]
+        heads += shares
         rows = [row + [round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
     text = _as_json(heads, rows) if as_json else _as_csv(heads, rows)
     if out is None:
@@ -265,6 +319,23 @@ def predict(
     else:
         write_text(out, text)
         print(f"{len(rows)} predictions are in {out}", file=sys.stderr)
+
+
+def _refuse_given(options: dict[str, Any], why: str) -> None:
+    """Refuse options of tables that were given for something else."""
+    for option, value in options.items():
+        if value:
+            raise ValueError(f"{option} is for tables; {why}; leave it out")
+
+
+def _column_to_copy(examples: Any, asked: str | None, known: str | None, taken: list[str]) -> str | None:
+    """Name the column to copy beside the predictions: the one asked for, or the id of the training if it is there."""
+    if asked is None:
+        return known if known is not None and known in examples.columns and known not in taken else None
+    examples.column(asked)
+    if asked in taken:
+        raise ValueError(f"--id must name a column that the output does not have anyway; got {asked!r}; rename it")
+    return asked
 
 
 def _as_json(heads: list[str], rows: list[list[Any]]) -> str:
@@ -287,6 +358,10 @@ def evaluate(
     ],
     label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
     ordinary: Ordinary = False,
+    transition: Annotated[
+        Path | None, typer.Option(help="Q as a CSV of numbers, as for train; default: that of the training.")
+    ] = None,
+    delimiter: Delimiter = None,
     confidence: Confidence = 0.95,
     device: Device = "auto",
     as_json: Json = False,
@@ -298,11 +373,11 @@ def evaluate(
     trained = EncodedModel.load(model, device)
     if trained.encoder.kind == "table":
         names = [str(name) for name in trained.model.classes_]
-        judge: Any = LabelledTable.read(table, label or trained.about["label"], names, ordinary)
+        labelled = LabelledTable.read(table, label or trained.about["label"], names, ordinary, delimiter)
+        judge: Any = labelled if transition is None else replace(labelled, transition=read_matrix(transition))
     else:
-        if label is not None or ordinary:
-            option = "--ordinary" if label is None else "--label"
-            raise ValueError(f"{option} is for tables; the answers in {table} say it themselves; leave it out")
+        given = {"--label": label, "--ordinary": ordinary, "--transition": transition, "--delimiter": delimiter}
+        _refuse_given(given, f"the answers in {table} say it themselves")
         judge = AnsweredItems.read(table, trained)
     predicted = trained.predict_proba(judge.examples).argmax(axis=1)
     found = judge.evaluate(predicted, trained, confidence)

@@ -26,10 +26,10 @@ def is_store(place: str) -> bool:
     return "://" in place or Path(place).suffix.lower() in (".db", ".sqlite", ".sqlite3")
 
 
-def read_examples(place: str, kind: str) -> tuple[Sequence[Any], Any]:
+def read_examples(place: str, kind: str, delimiter: str | None = None) -> tuple[Sequence[Any], Any]:
     """Read examples of the kind that a model learned from; give their names, or their row numbers, and the examples."""
     if kind == "table":
-        table = tables.read_table(place)
+        table = tables.read_table(place, delimiter)
         return range(table.n_rows), table
     from naysayer.data.items import read_items
 
@@ -66,24 +66,28 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """A table with a column of labels."""
+    """A table with a column of labels; `transition` says how they came about, where that is not the model's to say."""
 
     examples: tables.DataTable
     label: str
     y_bar: NDArray[Any]
     classes: list[str]
     said: str
+    transition: Any = None
 
     @classmethod
-    def read(cls, place: str, label: str, classes: Sequence[str] | None, ordinary: bool) -> LabelledTable:
+    def read(
+        cls, place: str, label: str, classes: Sequence[str] | None, ordinary: bool, delimiter: str | None = None
+    ) -> LabelledTable:
         """Read a table and one of its columns as labels."""
-        table = tables.read_table(place)
+        table = tables.read_table(place, delimiter)
         return cls(table, label, *read_labels(table, label, classes, ordinary))
 
     def evaluate(self, predicted: NDArray[Any], trained: EncodedModel, confidence: float) -> Evaluation:
         """Estimate how good predictions are from the labels."""
         n_classes = len(self.classes)
-        options: dict[str, Any] = {"n_classes": n_classes, "transition": trained.model.transition}
+        transition = trained.model.transition if self.transition is None else self.transition
+        options: dict[str, Any] = {"n_classes": n_classes, "transition": transition}
         accuracy = metrics.accuracy_interval(self.y_bar, predicted, confidence=confidence, **options)
         prior = metrics.class_prior_interval(self.y_bar, confidence=confidence, **options)
         counts = metrics.confusion_matrix(self.y_bar, predicted, **options)

@@ -434,7 +434,7 @@ def _own_table(path: Path) -> dict[str, NDArray[Any]]:
 
 def _is_finite(text: str | None) -> bool:
     """Whether a value is a number, and neither missing nor infinite."""
-    return text is not None and tables.is_number(text) and math.isfinite(float(text))
+    return text is not None and tables.is_number(text) and math.isfinite(tables.number_of(text))
 
 
 def _own_numbers(path: Path, name: str, X: NDArray[Any]) -> NDArray[Any]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.data.tables import MISSING, DataTable, is_number, some, texts_of
+from naysayer.data.tables import MISSING, DataTable, is_number, number_of, some, texts_of
 from naysayer.labels import ruled_out
 from naysayer.labels.kinds import is_ordinary
+from naysayer.labels.reading import named_classes
 
 
 def read_labels(
@@ -34,8 +36,7 @@ def read_labels(
 
     Returns
     -------
-    y_bar : (N,) class indices when no label has a ``!``, none is missing and not `ordinary`;
-        else the (N, K) ruled-out matrix.
+    y_bar : (N,) class indices where each label rules out one class; else the (N, K) ruled-out matrix.
     classes : the K names.
     said : the sentence.
 
@@ -52,20 +53,22 @@ def read_labels(
         raise ValueError(f"column {column!r} must hold labels; all {len(labels)} rows are empty")
     marked = any(label.startswith("!") for label in known)
     if names is None:
-        names = sorted(_mentioned(known), key=by_value)
+        with _of_column(column):
+            read = marked or ordinary
+            found = named_classes(known) if read else {name for label in set(known) for name in label.split("|")}
+        names = sorted({name.strip() for name in found} - {""}, key=by_value)
     if len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(
             f"column {column!r} must have at least 2 classes, each named once; got {some(names) or 'none'}"
         )
     silent = f", {len(labels) - len(known)} that say nothing" if len(known) < len(labels) else ""
     if marked or ordinary:
-        try:
+        with _of_column(column):
             y_bar = ruled_out(labels, names)
-        except ValueError as error:
-            raise ValueError(f"column {column!r}: {error}") from None
-        counts = Counter(_kind(label, n, len(names)) for label, n in zip(labels, y_bar.sum(axis=1)) if label)
+        sizes = y_bar.sum(axis=1)
+        counts = Counter(_kind(label, n, len(names)) for label, n in zip(labels, sizes) if label)
         said = ", ".join(f"{count} {kind!r}" for kind, count in counts.most_common())
-        return y_bar, names, f"labels: {said}{silent}"
+        return (y_bar.argmax(axis=1) if (sizes == 1).all() else y_bar), names, f"labels: {said}{silent}"
     place = {name: k for k, name in enumerate(names)}
     for i, label in enumerate(labels):
         if label is not None and label not in place:
@@ -77,6 +80,15 @@ def read_labels(
     said = f"labels: {len(known)} 'not this class'{silent}"
     said += " (no '!' found; pass --ordinary if they say what each row is)"
     return (indices[:, None] == np.arange(len(names)) if silent else indices), names, said
+
+
+@contextmanager
+def _of_column(column: str) -> Iterator[None]:
+    """Name the column in an error about its labels."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"column {column!r}: {error}") from None
 
 
 def whole(texts: list[Any]) -> list[Any]:
@@ -93,21 +105,7 @@ def _kind(label: str, n_ruled_out: int, n_classes: int) -> str:
     return "is this class" if is_ordinary(n_ruled_out, n_classes) else "one of these classes"
 
 
-def _mentioned(labels: Iterable[str]) -> set[str]:
-    """Collect the class names that labels mention, in the forms that `ruled_out` reads."""
-    names: set[str] = set()
-    for label in set(labels):
-        marks = [word for word in label.split() if word.startswith("!")]
-        if not label.startswith("!"):
-            names.update(part.strip() for part in label.split("|"))
-        elif len(marks) == 1:  # one name, in which there may be spaces
-            names.add(label[1:].strip())
-        else:
-            names.update(mark[1:] for mark in marks)
-    return names - {""}
-
-
 def by_value(name: str) -> tuple[bool, float, str]:
     """Sort numbers by value and before texts."""
-    number = float(name) if is_number(name) else math.nan
+    number = number_of(name) if is_number(name) else math.nan
     return (True, 0.0, name) if math.isnan(number) else (False, number, name)

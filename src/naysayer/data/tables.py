@@ -9,9 +9,11 @@ import os
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,7 @@ def some(names: Iterable[str]) -> str:
 # Files
 
 
-def read_table(path: str | os.PathLike[str]) -> DataTable:
+def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> DataTable:
     """Read a table from a CSV, TSV, Parquet or npz file.
 
     CSV and TSV are UTF-8 with a header line; a first column without a name is an index, as pandas and R write it,
@@ -60,6 +62,7 @@ def read_table(path: str | os.PathLike[str]) -> DataTable:
     Parameters
     ----------
     path : the file; its ending tells the format.
+    delimiter : what separates the values of a CSV or TSV file; if None, a comma or a tab, as the ending says.
 
     Returns
     -------
@@ -85,6 +88,10 @@ def read_table(path: str | os.PathLike[str]) -> DataTable:
         raise ValueError(f"a table's name must end in {', '.join(_READERS)}; got {path}")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} must hold a table; it is empty")
+    if delimiter is not None:
+        if path.suffix.lower() not in (".csv", ".tsv"):
+            raise ValueError(f"a delimiter is for CSV and TSV files; got {delimiter!r} for {path}; leave it out")
+        read = partial(_read_csv, delimiter=_check_delimiter(delimiter))
     names, columns = read(path)
     if not names:
         raise ValueError(f"{path} must have at least one column; got none")
@@ -103,6 +110,15 @@ def read_table(path: str | os.PathLike[str]) -> DataTable:
     return DataTable(dict(zip(names, columns)))
 
 
+def _check_delimiter(delimiter: str) -> str:
+    """Check what separates values: one character that is no letter, digit, quote or end of a line; or "tab"."""
+    if delimiter in ("tab", "\\t"):
+        return "\t"
+    if len(delimiter) != 1 or delimiter.isalnum() or delimiter in ' "\r\n\0':
+        raise ValueError(f"a delimiter must be one character, such as ';', or the word tab; got {delimiter!r}")
+    return delimiter
+
+
 _Columns = tuple[list[str], list[NDArray[Any]]]
 
 
@@ -116,46 +132,100 @@ def _parsing(path: Path, kind: str) -> Iterator[None]:
         raise ValueError(f"{path} must be a whole {kind} file; reading it failed: {reason}; write it again") from None
 
 
-def _read_csv(path: Path) -> _Columns:
-    """Read comma- or tab-separated text, strictly: each row as wide as the header."""
-    data = path.read_bytes()
-    if (at := data.find(b"\0")) >= 0:
-        line = data.count(b"\n", 0, at) + 1
-        raise ValueError(f"{path} must be text in UTF-8; got a NUL byte at line {line}; save it as UTF-8")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        byte, line = data[error.start], data.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path} must be text in UTF-8; got byte 0x{byte:02x} at line {line}; save it as UTF-8"
-        ) from None
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text may be longer than the 128 KiB it allows
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+def _read_csv(path: Path, delimiter: str) -> _Columns:
+    """Read text with a delimiter, strictly: each row as wide as the header."""
+    _refuse_nul(path)
+    csv.field_size_limit(
+        max(csv.field_size_limit(), path.stat().st_size)
+    )  # a text may be longer than the 128 KiB it allows
     names: list[str] = []
-    rows = []
-    try:
-        for row in reader:
-            if not row:  # a blank line
-                continue
-            if not names:
-                names = [name.strip() for name in row]
-            elif len(row) == len(names):
-                rows.append(row)
-            else:
-                raise ValueError(
-                    f"{path} must have {len(names)} values on each line, as its header has; "
-                    f"got {len(row)} at line {reader.line_num}"
-                )
-    except csv.Error as error:
-        raise ValueError(f"{path} must be a whole CSV file; line {reader.line_num}: {error}") from None
-    if len(names) == 1 and (other := next((c for c in ",;\t" if c in names[0]), "")):
-        raise ValueError(f"{path} must be separated by {delimiter!r}; its header has {other!r}; save it so")
-    columns = [np.array(values, dtype=object) for values in zip(*rows)] or [np.array([], dtype=object) for _ in names]
+    columns: list[_Texts] = []
+    rows: list[list[str]] = []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            for row in reader:
+                if not row:  # a blank line
+                    continue
+                if not names:
+                    names = _header(path, row, delimiter)
+                    columns = [_Texts() for _ in names]
+                elif len(row) == len(names):
+                    rows.append(row)
+                else:
+                    raise ValueError(
+                        f"{path} must have {len(names)} values on each line, as its header has; "
+                        f"got {len(row)} at line {reader.line_num}"
+                    )
+                if len(rows) == _ROWS:
+                    _move(rows, columns)
+        except csv.Error as error:
+            raise ValueError(f"{path} must be a whole CSV file; line {reader.line_num}: {error}") from None
+        except UnicodeDecodeError:
+            raise _not_utf8(path) from None
+    _move(rows, columns)
+    found = [column.array() for column in columns]
     if "" in names[1:]:
         i = names.index("", 1)
         raise ValueError(f"{path} must name each column in its first line; column {i + 1} has no name")
-    return (names, columns) if names[:1] != [""] else (names[1:], columns[1:])
+    return (names, found) if names[:1] != [""] else (names[1:], found[1:])
+
+
+def _header(path: Path, row: list[str], delimiter: str) -> list[str]:
+    """Take the names of the columns from the first line."""
+    if len(row) == 1 and (other := next((c for c in ",;\t|" if c in row[0]), "")):
+        raise ValueError(
+            f"{path} must be separated by {delimiter!r}; its header has {other!r}; name it, as --delimiter does"
+        )
+    return [name.strip() for name in row]
+
+
+class _Texts:
+    """A column that is read part by part; while its values repeat themselves, equal ones are kept once."""
+
+    def __init__(self) -> None:
+        self.parts: list[NDArray[Any]] = []
+        self.known: dict[str, str] = {}
+
+    def add(self, values: Iterable[str]) -> None:
+        if len(self.known) < _ROWS // 4:
+            values = [self.known.setdefault(value, value) for value in values]
+        self.parts.append(np.array(values, dtype=object))
+
+    def array(self) -> NDArray[Any]:
+        return np.concatenate(self.parts) if self.parts else np.array([], dtype=object)
+
+
+_ROWS = 1 << 14  # rows held as lists at a time
+
+
+def _move(rows: list[list[str]], columns: list[_Texts]) -> None:
+    """Add rows to their columns, and forget them."""
+    for column, values in zip(columns, zip(*rows)):
+        column.add(values)
+    rows.clear()
+
+
+def _refuse_nul(path: Path) -> None:
+    """Refuse a file with a NUL byte, on which the versions of Python disagree."""
+    line = 1
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            if (at := part.find(b"\0")) >= 0:
+                line += part.count(b"\n", 0, at)
+                raise ValueError(f"{path} must be text in UTF-8; got a NUL byte at line {line}; save it as UTF-8")
+            line += part.count(b"\n")
+
+
+def _not_utf8(path: Path) -> ValueError:
+    """Name the first byte of a file that is no UTF-8."""
+    data = path.read_bytes()
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte, line = data[error.start], data.count(b"\n", 0, error.start) + 1
+        return ValueError(f"{path} must be text in UTF-8; got byte 0x{byte:02x} at line {line}; save it as UTF-8")
+    return ValueError(f"{path} must be text in UTF-8; save it as UTF-8")
 
 
 def _read_parquet(path: Path) -> _Columns:
@@ -231,9 +301,9 @@ def _read_npy(file: Any, size: int) -> NDArray[Any]:
     return np.frombuffer(file.read(), dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
-_READERS = {
-    ".csv": _read_csv,
-    ".tsv": _read_csv,
+_READERS: dict[str, Callable[[Path], _Columns]] = {
+    ".csv": partial(_read_csv, delimiter=","),
+    ".tsv": partial(_read_csv, delimiter="\t"),
     ".parquet": _read_parquet,
     ".npz": _read_npz,
 }
@@ -252,10 +322,30 @@ def texts_of(column: NDArray[Any], keep: Iterable[str] = ()) -> list[str | None]
     return [None if text in missing else text for text in texts]
 
 
+def number_of(text: str) -> float:
+    """Read a number, also with thousands separated by commas, or in percent.
+
+    Examples
+    --------
+    >>> number_of("1,000.50"), number_of("5%")
+    (1000.5, 0.05)
+    """
+    try:
+        return float(text)
+    except ValueError:
+        written = _WRITTEN.fullmatch(text)
+        if written is None:
+            raise
+        return float(written[1].replace(",", "")) / (100 if written[2] else 1)
+
+
+_WRITTEN = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|[+-]?\.\d+)\s*(%?)", re.ASCII)
+
+
 def is_number(text: str) -> bool:
     """Whether a text reads as a number."""
     try:
-        float(text)
+        number_of(text)
     except ValueError:
         return False
     return True
@@ -265,7 +355,43 @@ def numbers_of(column: NDArray[Any]) -> NDArray[np.float64] | None:
     """Give a column as numbers, NaN where missing; None when some value is not a number."""
     if column.dtype.kind in "iuf":
         return column.astype(np.float64)
+    return _read_all(column, number_of)
+
+
+def day_of(text: str) -> float:
+    """Read an ISO date, with or without the time, as days since 1970; in UTC where the text has a time zone.
+
+    Examples
+    --------
+    >>> day_of("1970-01-02"), day_of("1970-01-02T12:00:00+06:00")
+    (1.0, 1.25)
+    """
+    written = _DATE.fullmatch(text)
+    if written is None:
+        raise ValueError(f"no date: {text}")
+    day, hour, minute, second, sign, zone_hour, zone_minute = written.groups()
+    seconds = 3600 * int(hour or 0) + 60 * int(minute or 0) + float(second or 0)
+    if seconds > 86400:
+        raise ValueError(f"no time: {text}")
+    zone = 3600 * int(zone_hour or 0) + 60 * int(zone_minute or 0)
+    return date.fromisoformat(day).toordinal() - _EPOCH + (seconds - (-zone if sign == "-" else zone)) / 86400
+
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d(?:\.\d*)?))?\s?(?:Z|([+-])(\d\d):?(\d\d)?)?)?", re.ASCII
+)
+
+
+def days_of(column: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Give a column of ISO dates or times as days since 1970, NaN where missing; None when some value is none."""
+    return None if column.dtype.kind in "biuf" else _read_all(column, day_of)
+
+
+def _read_all(column: NDArray[Any], read: Callable[[str], float]) -> NDArray[np.float64] | None:
+    """Read every text of a column; None when one cannot be read."""
+    texts = texts_of(column)
     try:
-        return np.array([math.nan if text is None else float(text) for text in texts_of(column)])
+        return np.fromiter((math.nan if text is None else read(text) for text in texts), np.float64, len(texts))
     except ValueError:
         return None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.common.checks import near
-from naysayer.data.tables import DataTable, is_number, numbers_of, texts_of
+from naysayer.data.tables import DataTable, day_of, days_of, number_of, numbers_of, texts_of
+from naysayer.labels.checks import alike
 
 _MOST_CATEGORIES = 100
+_MANY = 20  # rows from which values that never repeat are no chance
 _FARTHEST = 1e6  # standard deviations; beyond it a value is cut, so that float32 holds it
 
 
@@ -24,6 +27,17 @@ def _finite(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
         i = int(np.argmax(infinite))
         raise ValueError(f"column {name!r} must hold finite numbers; got {values[i]} at row {i}; leave it empty?")
     return values
+
+
+def _unreadable(name: str, column: NDArray[Any], read: Callable[[str], float], what: str) -> ValueError:
+    """Name the first value of a column that is not what it must be."""
+    for i, text in enumerate(texts_of(column)):
+        try:
+            read(text or "")
+        except ValueError:
+            if text is not None:
+                return ValueError(f"column {name!r} must hold {what}; got {text!r} at row {i}")
+    return ValueError(f"column {name!r} must hold {what}; got {column.dtype}")
 
 
 @dataclass(frozen=True)
@@ -58,8 +72,11 @@ class _Number:
         """Write the features into `out`."""
         values = numbers_of(column)
         if values is None:
-            i, text = next((i, text) for i, text in enumerate(texts_of(column)) if text and not is_number(text))
-            raise ValueError(f"column {self.name!r} must hold numbers; got {text!r} at row {i}")
+            raise _unreadable(self.name, column, number_of, "numbers")
+        self.write(values, out)
+
+    def write(self, values: NDArray[np.float64], out: NDArray[np.float32]) -> None:
+        """Write the features of numbers into `out`."""
         missing = np.isnan(_finite(self.name, values))
         if self.scale > 0:
             with np.errstate(over="ignore"):
@@ -67,6 +84,50 @@ class _Number:
             out[:, 0] = np.clip(scaled, -_FARTHEST, _FARTHEST)
         if self.missing:
             out[:, -1] = missing
+
+
+def _month(days: NDArray[np.float64]) -> NDArray[np.float64]:
+    known = np.where(np.isnan(days), 0, np.floor(days)).astype(np.int64)
+    months = known.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12 + 1
+    return np.where(np.isnan(days), np.nan, months)
+
+
+_PARTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "days": lambda days: days,  # since 1970
+    "month": _month,
+    "weekday": lambda days: (np.floor(days) + 3) % 7,  # Monday is 0
+    "hour": lambda days: 24 * (days % 1),
+}
+
+
+@dataclass(frozen=True)
+class _Date:
+    """A column of dates or times: days since 1970, and those of month, weekday and hour that vary, as numbers."""
+
+    name: str
+    parts: dict[str, _Number]
+
+    @classmethod
+    def fit(cls, name: str, days: NDArray[np.float64]) -> _Date:
+        """Take the statistics of the training rows; only the days are marked where they are missing."""
+        parts = {part: _Number.fit(f"{name}: {part}", read(days)) for part, read in _PARTS.items()}
+        kept = {part: number if part == "days" else replace(number, missing=False) for part, number in parts.items()}
+        return cls(name, {part: number for part, number in kept.items() if number.names()})
+
+    def names(self) -> list[str]:
+        """Name the features."""
+        return [name for number in self.parts.values() for name in number.names()]
+
+    def encode(self, column: NDArray[Any], out: NDArray[np.float32]) -> None:
+        """Write the features into `out`."""
+        days = days_of(column)
+        if days is None:
+            raise _unreadable(self.name, column, day_of, "dates such as 2020-12-31")
+        start = 0
+        for part, number in self.parts.items():
+            width = len(number.names())
+            number.write(_PARTS[part](days), out[:, start : start + width])
+            start += width
 
 
 @dataclass(frozen=True)
@@ -88,18 +149,123 @@ class _Category:
         out[rows, codes[rows]] = 1
 
 
+_Column = _Number | _Date | _Category
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a column was read: in words, and as what encodes it, or None where it is left out."""
+
+    said: str
+    column: _Column | None
+    warnings: tuple[str, ...] = ()
+    is_id: bool = False
+
+
+def _read_column(name: str, values: NDArray[Any], kind: str | None) -> _Reading:
+    """Choose how to read a column; `kind` is "categorical" or "numeric" where somebody said so."""
+    if kind != "categorical":
+        numbers = numbers_of(values)
+        if numbers is not None:
+            return _read_numbers(name, values, numbers, kind)
+        if kind == "numeric":
+            raise _unreadable(name, values, number_of, "numbers")
+        days = days_of(values)
+        if days is not None:
+            date = _Date.fit(name, days)
+            return _unless_constant(f"date, as {', '.join(date.parts)}{_missing(days)}", date)
+    return _read_texts(name, values, kind)
+
+
+def _read_numbers(name: str, values: NDArray[Any], numbers: NDArray[np.float64], kind: str | None) -> _Reading:
+    """Read a column of numbers; one that identifies the rows is left out, unless it was asked for."""
+    known = numbers[np.isfinite(numbers)]
+    n = len(known)
+    percents = 0 if values.dtype.kind in "iuf" else sum(text is not None and "%" in text for text in texts_of(values))
+    distinct = n > 1 and bool((known == np.floor(known)).all()) and len(np.unique(known)) == n
+    warnings = []
+    if kind is None and distinct:
+        if _says_id(name):
+            return _Reading("left out: an id, different in every row", None, is_id=True)
+        if n >= _MANY and known[0] in (0, 1) and (np.diff(known) == 1).all():
+            return _Reading("left out: it counts the rows", None, is_id=True)
+        if n >= _MANY and known.max() - known.min() == n - 1:
+            warnings.append(f"column {name!r} may be an id: {n:,} different whole numbers without a gap; drop it if so")
+    elif kind is None and _says_id(name) and n > 1:
+        warnings.append(f"column {name!r} is read as a number, but its name says id; drop it, or make it categorical")
+    if 0 < percents < n:
+        warnings.append(f"column {name!r} holds {percents:,} percents among {n:,} numbers; 5% is read as 0.05")
+    said = f"number{', from percents' if percents else ''}{_missing(numbers)}"
+    return _unless_constant(said, _Number.fit(name, numbers), *warnings)
+
+
+def _read_texts(name: str, values: NDArray[Any], kind: str | None) -> _Reading:
+    """Read a column of texts as categories; one that hardly repeats itself is left out, unless it was asked for."""
+    counts = Counter(texts_of(values))
+    n_missing = counts[None]
+    n_distinct, n_known = len(counts) - (n_missing > 0), len(values) - n_missing
+    if kind is None and n_distinct == n_known > 1 and _says_id(name):
+        return _Reading("left out: an id, different in every row", None, is_id=True)
+    warnings = [f"column {name!r} looks as if it held {what}" for pattern, what in _ODD if _all_match(pattern, counts)]
+    unique = n_distinct == n_known >= _MANY
+    if kind is None and (unique or (n_distinct > _MOST_CATEGORIES and 2 * n_distinct > n_known)):
+        return _Reading(f"left out: {n_distinct} different texts in {n_known} rows", None, tuple(warnings))
+    by_count = sorted((text for text in counts if counts[text]), key=lambda text: (-counts[text], text or ""))
+    kept = by_count[:_MOST_CATEGORIES] if len(by_count) > 1 else []
+    if same := alike(text for text in kept if text is not None):
+        warnings.append(f"column {name!r} holds {same}, which differ only in case or spaces")
+    most = f"the {len(kept)} most frequent of " if len(by_count) > len(kept) else ""
+    said = f"category, {most}{n_distinct} values" + (f", {n_missing} missing" if n_missing else "")
+    return _unless_constant(said, _Category(name, kept), *warnings)
+
+
+def _unless_constant(said: str, column: _Column, *warnings: str) -> _Reading:
+    """Leave out a column that has nothing to tell."""
+    if column.names():
+        return _Reading(said, column, warnings)
+    return _Reading("left out: it is the same in every row", None)
+
+
+def _says_id(name: str) -> bool:
+    """Whether a column's name says that it identifies rows: id, user_id, userId, UUID."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+    return any(part.lower() in ("id", "uuid", "guid", "identifier") for part in parts)
+
+
+def _missing(numbers: NDArray[np.float64]) -> str:
+    n = int(np.isnan(numbers).sum())
+    return f", {n} missing" if n else ""
+
+
+def _all_match(pattern: str, texts: Iterable[str | None]) -> bool:
+    """Whether the first texts are all of one form."""
+    some = [text for text, _ in zip(texts, range(20)) if text is not None]
+    return len(some) > 1 and all(re.fullmatch(pattern, text) for text in some)
+
+
+_ODD = (
+    (r"\d{1,2}([/.-])\d{1,2}\1\d{2,4}|\d{4}([/.])\d{1,2}\2\d{1,2}", "dates; write them as 2020-12-31"),
+    (r"[+-]?\d+,\d+", "numbers with a decimal comma; write them as 3.14"),
+)
+
+
 class TableEncoder:
     """Turn a table into a matrix of float32, the same way for the rows to learn from and those to predict.
 
-    A column whose values all read as numbers is standardised; its missing values become the median, and a second
-    feature marks them if there were any in `fit`. Any other column becomes one feature for each of its 100 most
-    frequent values, a missing value counting as one; rarer and unseen values are all zeros. Constant columns, and
-    text columns with more than 100 values most of which are distinct, are left out; `notes` says so.
+    A column whose values all read as numbers (5, 1,000.50, 5%) is standardised; its missing values become the median,
+    and a second feature marks them if there were any in `fit`. ISO dates and times become days since 1970, and month,
+    weekday and hour where those vary. Any other column becomes one feature for each of its 100 most frequent values, a
+    missing value counting as one; rarer and unseen values are all zeros. Left out are constant columns, ids (whole
+    numbers or texts that differ in every row, in a column called so, or that count the rows), and texts that hardly
+    repeat themselves.
 
     Attributes
     ----------
     feature_names_ : the D features.
+    readings : how each column was read, in words, by its name.
     notes : what was left out and why, one line each.
+    warnings : what looks wrong, one line each.
+    ids : the columns that were left out because they identify rows.
 
     Examples
     --------
@@ -115,43 +281,64 @@ class TableEncoder:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self._columns: list[_Number | _Category] = []
+        self.warnings: list[str] = []
+        self.readings: dict[str, str] = {}
+        self.ids: list[str] = []
+        self._columns: list[_Column] = []
 
     @property
     def feature_names_(self) -> list[str]:
         """The D features, in the order of the matrix's columns."""
         return [name for column in self._columns for name in column.names()]
 
-    def fit(self, examples: DataTable, drop: Sequence[str] = ()) -> TableEncoder:
-        """Learn from the training rows how to encode; the columns in `drop`, the labels, are left out."""
-        for name in drop:
-            examples.column(name)
-        self.notes, self._columns = [], []
-        for name, values in examples.columns.items():
-            if name not in drop:
-                self._fit_column(name, values)
+    def fit(
+        self,
+        examples: DataTable,
+        drop: Sequence[str] = (),
+        categorical: Sequence[str] = (),
+        numeric: Sequence[str] = (),
+    ) -> TableEncoder:
+        """Learn from the training rows how to encode them.
+
+        Parameters
+        ----------
+        examples : the rows.
+        drop : columns to leave out, the labels among them.
+        categorical, numeric : columns to read so, whatever they look like; they are never taken for ids.
+        """
+        self.read(examples, drop, categorical, numeric)
         if not self._columns:
             why = "; ".join(self.notes[:3]) or "there is no other column than the labels"
             raise ValueError(f"the table must have a column to learn from; got none: {why}")
         return self
 
-    def _fit_column(self, name: str, values: NDArray[Any]) -> None:
-        """Choose how to encode one column, or note why it is left out."""
-        numbers = numbers_of(values)
-        if numbers is not None:
-            column: _Number | _Category = _Number.fit(name, numbers)
-        else:
-            counts = Counter(texts_of(values))
-            n_distinct, n_known = len(counts) - (None in counts), len(values) - counts[None]
-            if n_distinct > _MOST_CATEGORIES and 2 * n_distinct > n_known:
-                self.notes.append(f"column {name!r} is left out: {n_distinct} different texts in {n_known} rows")
-                return
-            by_count = sorted(counts, key=lambda text: (-counts[text], text or ""))
-            column = _Category(name, by_count[:_MOST_CATEGORIES] if len(counts) > 1 else [])
-        if column.names():
-            self._columns.append(column)
-        else:
-            self.notes.append(f"column {name!r} is left out: it is the same in every row")
+    def read(
+        self,
+        examples: DataTable,
+        drop: Sequence[str] = (),
+        categorical: Sequence[str] = (),
+        numeric: Sequence[str] = (),
+    ) -> TableEncoder:
+        """Do what :meth:`fit` does, but allow that no column is left to learn from."""
+        kinds: dict[str, str] = {}
+        for kind, names in (("drop", drop), ("categorical", categorical), ("numeric", numeric)):
+            for name in names:
+                examples.column(name)
+                if kinds.setdefault(name, kind) != kind:
+                    raise ValueError(f"a column must have one use; {name!r} is both in {kinds[name]} and in {kind}")
+        self.notes, self.warnings, self.readings, self.ids, self._columns = [], [], {}, [], []
+        for name, values in examples.columns.items():
+            if kinds.get(name) == "drop":
+                continue
+            reading = _read_column(name, values, kinds.get(name))
+            self.readings[name] = reading.said
+            if reading.column is None:
+                self.notes.append(f"column {name!r} is {reading.said}")
+            else:
+                self._columns.append(reading.column)
+            self.warnings += reading.warnings
+            self.ids += [name] * reading.is_id
+        return self
 
     def transform(self, examples: DataTable) -> NDArray[np.float32]:
         """Encode rows; columns that `fit` did not see are ignored, and those it used must be there.
@@ -184,9 +371,14 @@ class TableEncoder:
         encoder = cls()
         try:
             encoder.notes = list(state["notes"])
-            encoder._columns = [
-                _Category(**column) if "categories" in column else _Number(**column) for column in state["columns"]
-            ]
+            encoder._columns = [_from_dict(column) for column in state["columns"]]
         except (KeyError, TypeError) as error:
             raise ValueError(f"an encoder's state must be what to_dict gave; it is not: {error}") from None
         return encoder
+
+
+def _from_dict(column: dict[str, Any]) -> _Column:
+    """Make what encodes a column from its state."""
+    if "parts" in column:
+        return _Date(column["name"], {part: _Number(**number) for part, number in column["parts"].items()})
+    return _Category(**column) if "categories" in column else _Number(**column)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,20 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
     if not weight.any():
         raise ValueError("`sample_weight` must be above 0 in at least one row; got only zeros")
     return weight
+
+
+def alike(names: Iterable[str]) -> str | None:
+    """Name classes or categories that differ only in case or spaces, and may be the same; None where none do.
+
+    Examples
+    --------
+    >>> alike(["Cat", "dog", "cat"])
+    "'Cat' and 'cat'"
+    """
+    groups: dict[str, list[str]] = {}
+    for name in sorted(names):
+        groups.setdefault("".join(name.casefold().split()), []).append(name)
+    return ", ".join(" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1) or None
 
 
 def check_transition(transition: Any, n_classes: int | None = None) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from naysayer.common.checks import to_numpy
 from naysayer.labels.checks import check_labels
-from naysayer.labels.reading import is_missing
+from naysayer.labels.reading import is_missing, named_classes, ruled_out
 
 
 def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -19,7 +20,8 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
 
     Parameters
     ----------
-    y_bar : (N,) class values, "not this class"; or an (N, K) ruled-out matrix, one column per class.
+    y_bar : (N,) class values, "not this class"; texts such as "!cat", as :func:`naysayer.ruled_out` reads them; or an
+        (N, K) ruled-out matrix, one column per class. Where any text begins with "!", plain ones say "is this class".
     classes : the K class values, in the order of the indices and of the columns. If None, those that occur in a 1-D
         `y_bar`, sorted, or 0 to K - 1 for a 2-D one. Pass them where some class may never be named.
 
@@ -34,11 +36,18 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
     (array([1, 0, 1]), array(['cat', 'dog'], dtype='<U3'))
     >>> encode_labels(["dog", "cat", "dog"], classes=["dog", "cat", "bird"])[0]
     array([0, 1, 0])
+    >>> encode_labels(["!dog", "cat", "!dog !cat"], classes=["cat", "dog", "emu"])[0]
+    array([[False,  True, False],
+           [False,  True,  True],
+           [ True,  True, False]])
     """
     if y_bar is None:
         raise ValueError("the estimator requires y to be passed, but the target y is None; pass the labels")
-    y_bar = to_numpy(y_bar)
     values = None if classes is None else _check_values(classes)
+    marked = read_marked(y_bar, values)
+    if marked is not None:
+        return marked
+    y_bar = to_numpy(y_bar)
     if y_bar.ndim == 2 and y_bar.shape[1] == 1 and y_bar.dtype != bool:
         y_bar = column_or_1d(y_bar, warn=True)
     if y_bar.ndim != 1:
@@ -58,9 +67,7 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
     named, labels = _unique(y_bar)
     if values is None:
         if len(named) < 2:
-            raise ValueError(
-                f"`y_bar` must name at least 2 classes; got 1 class, {named[0]!s}; pass classes=[...] with all of them"
-            )
+            raise ValueError(_too_few(named))
         return labels, named
     column = {value: k for k, value in enumerate(values.tolist())}
     index = np.array([column.get(value, -1) for value in named.tolist()])
@@ -70,6 +77,33 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
         known = ", ".join(str(value) for value in values[:8]) + (", ..." if len(values) > 8 else "")
         raise ValueError(f"`y_bar` must hold the classes {known}; got {y_bar[i]!s} at row {i}; add it to `classes`?")
     return index[labels], values
+
+
+def read_marked(y_bar: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray[np.bool_], NDArray[Any]] | None:
+    """Read labels among which a text begins with "!"; None where none does, or where all are names of given classes.
+
+    Examples
+    --------
+    >>> read_marked(["!dog", "cat"])
+    (array([[False,  True],
+           [False,  True]]), array(['cat', 'dog'], dtype='<U3'))
+    >>> read_marked(["dog", "cat"])
+    """
+    if not isinstance(y_bar, (list, tuple)):  # whose values an array might change: among texts NaN would become one
+        y_bar = to_numpy(y_bar)
+        if y_bar.dtype.kind not in "OU" or (y_bar.ndim != 1 and y_bar.shape[1:] != (1,)):
+            return None
+        y_bar = y_bar.ravel().tolist()
+    if not any(isinstance(label, str) and label.lstrip().startswith("!") for label in y_bar):
+        return None
+    if classes is None:
+        named = sorted(named_classes(y_bar))
+        if len(named) < 2:
+            raise ValueError(_too_few(named))
+        classes = np.array(named)
+    elif set(map(str, y_bar)) <= set(map(str, classes.tolist())):  # classes whose own names begin with a mark
+        return None
+    return ruled_out(y_bar, classes.tolist()), classes
 
 
 def _check_values(classes: ArrayLike) -> NDArray[Any]:
@@ -87,6 +121,12 @@ def _check_values(classes: ArrayLike) -> NDArray[Any]:
             raise ValueError(f"`classes` must be distinct; got {value!r} more than once")
         seen.add(value)
     return values
+
+
+def _too_few(named: Iterable[Any]) -> str:
+    """What to say of labels that name fewer than two classes."""
+    found = ", ".join(f"1 class, {name!s}" for name in named) or "none"
+    return f"`y_bar` must name at least 2 classes; got {found}; pass classes=[...] with all of them"
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ that occurs less often. But some labels contradict uniformity whatever the truth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom, binomtest
 
-from naysayer.labels.checks import check_labels
+from naysayer.labels.checks import alike, check_labels, check_transition
 from naysayer.labels.kinds import is_ordinary
 from naysayer.measure import planning
 from naysayer.measure.intervals import tail_probability
@@ -75,6 +76,7 @@ def examine(
     n_classes: int | None = None,
     class_names: Sequence[Any] | None = None,
     confidence: float = 0.95,
+    transition: ArrayLike | None = None,
 ) -> LabelReport:
     r"""Find what is wrong with labels, or may be, and say what to use.
 
@@ -83,6 +85,9 @@ def examine(
     uniformity. So do class priors on which complementary and ordinary labels disagree: the intervals of some class
     have no value in common, at a confidence that holds for all classes together.
 
+    With a transition matrix Q, "not c" has a probability between :math:`\min_y Q_{yc}` and :math:`\max_y Q_{yc}`; a
+    class ruled out significantly more or less often contradicts Q.
+
     Parameters
     ----------
     y_bar : (N,) classes, each one that its example is not; or (N, K) ruled-out matrix.
@@ -90,6 +95,7 @@ def examine(
     class_names : (K,) names for the report; the indices if None.
     confidence : of the priors' bounds; sound labels get a problem of either kind with probability 1 - confidence at
         most.
+    transition : (K, K) matrix Q of the complementary labels; uniform if None.
 
     Returns
     -------
@@ -112,8 +118,9 @@ def examine(
     if len(names) != found:
         raise ValueError(f"`class_names` must name each of {found} classes; got {len(names)} names")
     tail = tail_probability(confidence)
-    priors = np.transpose(take(labels, found)[0].class_prior_interval(tail))
-    case = _Case(labels, names, 1.0 - confidence)
+    q = None if transition is None else check_transition(transition, found)
+    priors = np.transpose(take(labels, found, transition)[0].class_prior_interval(tail))
+    case = _Case(labels, names, 1.0 - confidence, q)
     counts = zip(case.ruled_out.tolist(), case.named.tolist(), priors.tolist())
     classes = [ClassRow(name, ruled, named, *prior) for name, (ruled, named, prior) in zip(names, counts)]
     findings = [finding for check in _CHECKS for finding in check(case)]
@@ -126,9 +133,11 @@ def examine(
 class _Case:
     """Labels sorted into kinds and counted; what the checks look at."""
 
-    def __init__(self, labels: NDArray[Any], names: list[str], level: float) -> None:
-        self.names, self.level, self.n_classes = names, level, len(names)
-        if labels.ndim == 1 and self.n_classes == 2:
+    def __init__(
+        self, labels: NDArray[Any], names: list[str], level: float, transition: NDArray[np.float64] | None = None
+    ) -> None:
+        self.names, self.level, self.n_classes, self.transition = names, level, len(names), transition
+        if labels.ndim == 1 and self.n_classes == 2 and transition is None:
             labels = labels[:, None] == np.arange(2)  # "not a" is "b", an ordinary label
         if labels.ndim == 1:
             none = np.zeros((0, self.n_classes), dtype=bool)
@@ -137,7 +146,7 @@ class _Case:
             self.ruled_out = np.bincount(labels, minlength=self.n_classes)
         else:
             size = labels.sum(axis=1)
-            ordinary = is_ordinary(size, self.n_classes)
+            ordinary = is_ordinary(size, self.n_classes, known_transition=transition is not None)
             chosen = (size > 0) & ~ordinary
             self.complementary, self.ordinary = labels[chosen], labels[ordinary]
             self.n_silent, self.sizes = int((size == 0).sum()), size[chosen]
@@ -167,6 +176,8 @@ class _Case:
     @property
     def never_by_chance(self) -> float:
         """The probability that no label rules out a class, were all classes equally common."""
+        if self.transition is not None:
+            return float((1 - self.transition.mean(axis=0).min()) ** self.n_complementary)
         return float(np.exp(np.log1p(-self.sizes / self.n_classes).sum()))
 
     @property
@@ -187,7 +198,7 @@ def _silent(case: _Case) -> Iterator[Finding]:
 
 def _two_classes(case: _Case) -> Iterator[Finding]:
     """Complementary labels of two classes are ordinary ones."""
-    if case.n_classes == 2:
+    if case.n_classes == 2 and case.transition is None:
         a, b = case.names
         yield Finding("note", f"With two classes, not {a!r} is {b!r}: every label is an ordinary one.")
 
@@ -201,7 +212,7 @@ def _few(case: _Case) -> Iterator[Finding]:
 
 def _above_uniform(case: _Case) -> Iterator[Finding]:
     """Classes ruled out more often than uniform labels can."""
-    if not case.n_complementary:
+    if not case.n_complementary or case.transition is not None:
         return
     share = case.ruled_out / case.n_complementary
     most = case.sizes.mean() / (case.n_classes - 1)
@@ -223,6 +234,25 @@ def _above_uniform(case: _Case) -> Iterator[Finding]:
         yield Finding("ok", text + f"the limit is {limit}.")
 
 
+def _against_matrix(case: _Case) -> Iterator[Finding]:
+    """Classes ruled out more or less often than labels of a known transition matrix can be."""
+    n = case.kinds["complementary"]
+    if case.transition is None or not n:
+        return
+    counts = case.ruled_out
+    if case.kinds["several"]:
+        counts = case.complementary[case.sizes == 1].sum(axis=0)
+    low, high = case.transition.min(axis=0), case.transition.max(axis=0)
+    p = 2 * case.n_classes * np.minimum(binom.sf(counts - 1, n, high), binom.cdf(counts, n, low))
+    k = int(np.argmin(p))
+    if p[k] < case.level:
+        text = f"{case.names[k]!r} is ruled out in {_percent(counts[k] / n)} of the complementary labels; "
+        text += f"the transition matrix allows {_percent(low[k])} to {_percent(high[k])} (p {_probability(p[k])})."
+        yield Finding("problem", text)
+    else:
+        yield Finding("ok", "Each class is ruled out about as often as the transition matrix allows.")
+
+
 def _never_ruled_out(case: _Case) -> Iterator[Finding]:
     """Classes that nobody seems to have been asked about."""
     chance = f"probability {_probability(case.never_by_chance)} if all classes are equally common"
@@ -238,7 +268,8 @@ def _kinds_disagree(case: _Case) -> Iterator[Finding]:
     if not case.n_complementary or not case.n_ordinary:
         return
     tail = tail_probability(1.0 - case.level / (2 * case.n_classes))
-    a, b = (take(kind, case.n_classes)[0].class_prior_interval(tail) for kind in (case.complementary, case.ordinary))
+    kinds = (case.complementary, case.ordinary)
+    a, b = (take(kind, case.n_classes, case.transition)[0].class_prior_interval(tail) for kind in kinds)
     gap = np.maximum(a.low - b.high, b.low - a.high)
     k = int(np.argmax(gap))
     if gap[k] > 0:
@@ -246,14 +277,15 @@ def _kinds_disagree(case: _Case) -> Iterator[Finding]:
             f"{case.names[k]!r} is {_percent(a.low[k])} to {_percent(a.high[k])} of the examples by the complementary "
         )
         text += f"labels, {_percent(b.low[k])} to {_percent(b.high[k])} by the ordinary ones: "
-        yield Finding("problem", text + "the former are not uniform, or the examples are not of one population.")
+        drawn = "uniform" if case.transition is None else "of that transition matrix"
+        yield Finding("problem", text + f"the former are not {drawn}, or the examples are not of one population.")
     else:
         yield Finding("ok", "Complementary and ordinary labels agree on how common each class may be.")
 
 
 def _yes_share(case: _Case) -> Iterator[Finding]:
     """The share of ordinary labels, were they answers "yes" to questions about uniform classes."""
-    if not case.n_ordinary or not case.kinds["complementary"] or case.kinds["several"]:
+    if not case.n_ordinary or not case.kinds["complementary"] or case.kinds["several"] or case.transition is not None:
         return
     p = binomtest(case.n_ordinary, case.n_labels, 1 / case.n_classes).pvalue
     share, expected = _percent(case.n_ordinary / case.n_labels), _percent(1 / case.n_classes)
@@ -266,7 +298,9 @@ def _yes_share(case: _Case) -> Iterator[Finding]:
 
 
 def _margin(case: _Case) -> Iterator[Finding]:
-    """How well a fifth of the labels would tell an accuracy."""
+    """How well a fifth of the labels would tell an accuracy, if the complementary ones are uniform."""
+    if case.transition is not None and case.n_complementary:
+        return
     kind = "complementary" if case.n_complementary else "ordinary"
     at_most = "" if case.kinds[kind] == case.n_labels else " at most"  # other labels than these tell more
     held_out = max(1, case.n_labels // 5)
@@ -278,7 +312,40 @@ def _margin(case: _Case) -> Iterator[Finding]:
     yield Finding("note", text + ".")
 
 
-_CHECKS = (_silent, _two_classes, _few, _above_uniform, _never_ruled_out, _kinds_disagree, _yes_share, _margin)
+def _names(case: _Case) -> Iterator[Finding]:
+    """Names of classes that look wrong."""
+    for text in odd_names(case.names, case.n_labels):
+        yield Finding("warning", text)
+
+
+def odd_names(names: Sequence[str], n_labels: int) -> Iterator[str]:
+    """Say what looks wrong with the names of classes.
+
+    Examples
+    --------
+    >>> print(*odd_names(["Cat", "cat", "dog"], 100))
+    Two classes may be one: 'Cat' and 'cat' differ only in case or spaces.
+    """
+    if same := alike(names):
+        yield f"Two classes may be one: {same} differ only in case or spaces."
+    numbers = [float(name) for name in names if re.fullmatch(r"-?\d+(\.\d+)?", name)]
+    if len(numbers) == len(names) > 10 and (2 * len(names) >= n_labels or not all(map(float.is_integer, numbers))):
+        ends = f"{min(numbers):g} to {max(numbers):g}"
+        yield f"The classes are {len(names):,} numbers, from {ends}: a quantity, not classes?"
+
+
+_CHECKS = (
+    _names,
+    _silent,
+    _two_classes,
+    _few,
+    _above_uniform,
+    _against_matrix,
+    _never_ruled_out,
+    _kinds_disagree,
+    _yes_share,
+    _margin,
+)
 
 
 def _advice(case: _Case, findings: list[Finding]) -> Iterator[str]:
@@ -286,7 +353,10 @@ def _advice(case: _Case, findings: list[Finding]) -> Iterator[str]:
     if not case.n_complementary:
         yield "All labels are ordinary ones: any classifier will do."
         return
-    if any(finding.level == "problem" for finding in findings):
+    if case.transition is not None:
+        wrong = any(finding.level == "problem" for finding in findings)
+        yield "The transition matrix does not fit: estimate it anew." if wrong else "Train with this transition matrix."
+    elif any(finding.level == "problem" for finding in findings):
         yield (
             "Say how the labels came about (transition=): transition.biased if you know how often each class was asked "
             "about, transition.estimate from a few hundred examples that have both kinds of label."

@@ -26,6 +26,7 @@ from scipy.stats import t
 
 from naysayer.common.checks import check_count, to_numpy
 from naysayer.labels import transition as transitions
+from naysayer.labels.encoding import read_marked
 from naysayer.losses import Loss, cross_entropy, get_loss
 from naysayer.measure.intervals import Floats, Interval, tail_probability
 from naysayer.measure.sample import Sample, read, read_outputs, widest
@@ -422,7 +423,8 @@ def accuracy_scorer(estimator: Any, X: Any, y_bar: ArrayLike, sample_weight: Arr
     ----------
     estimator : anything with `predict` and `classes_`.
     X : what its `predict` takes.
-    y_bar : (N,) class values, each one that its example is not; or (N, K) ruled-out matrix, columns as `classes_`.
+    y_bar : (N,) class values, each one that its example is not; texts such as "!cat", where plain ones say what it is;
+        or (N, K) ruled-out matrix, columns as `classes_`.
     sample_weight : (N,) how much each example counts; None: all the same.
 
     Examples
@@ -497,8 +499,10 @@ def _score(
     for name in needed:
         if not hasattr(estimator, name):
             raise ValueError(f"`estimator` must be fitted and have {' and '.join(needed)}; it has no {name}")
-    index = {value: k for k, value in enumerate(to_numpy(estimator.classes_).tolist())}
-    labels = to_numpy(y_bar)
+    classes = to_numpy(estimator.classes_)
+    index = {value: k for k, value in enumerate(classes.tolist())}
+    marked = read_marked(y_bar, classes)
+    labels = to_numpy(y_bar) if marked is None else marked[0]
     if labels.ndim == 1:
         labels = _indices(labels, index, name="y_bar")
     if metric == "accuracy":
