@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from naysayer.collect.learn import Trained
     from naysayer.models.encoded import EncodedModel
 
-METHODS = ("auto", "free", "max", "ascent", "forward", "pairwise")  # those that the shell completes
+# Those that the shell completes.
+METHODS = ("auto", "free", "max", "ascent", "forward", "pairwise", "linear", "forest", "boosting", "neighbours")
 NETWORKS = ("mlp", "linear", "convolution")
 FOR_STORES = {
     "table",
@@ -91,7 +92,7 @@ def train(
     method: Annotated[
         str,
         typer.Option(
-            help="auto, or methods separated by commas, such as forward,ascent; see naysayer.objectives.OBJECTIVES.",
+            help="auto, or some of free, max, ascent, forward, pairwise, linear, forest, boosting, neighbours.",
             autocompletion=_methods,
         ),
     ] = "auto",
@@ -99,14 +100,18 @@ def train(
         str, typer.Option(help="mlp or linear; for a store of images also convolution.", autocompletion=_networks)
     ] = "mlp",
     hidden: Annotated[str, typer.Option(help="Widths of the hidden layers, separated by commas.")] = "128",
-    lr: Annotated[str, typer.Option(help="Learning rates to try, separated by commas.")] = "0.001,0.003,0.01",
+    lr: Annotated[str, typer.Option(help="Learning rates, separated by commas; each makes a member.")] = "auto",
     epochs: Annotated[int, typer.Option(help="Maximum number of epochs.")] = 100,
-    seeds: Annotated[int, typer.Option(help="Runs per setting, each of which holds out other labels.")] = 5,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs per member, each of which holds out other labels; default: by the rows.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds after which no member is begun and networks stop.")
+    ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Weight of 'is not' against 'is' labels where both occur; default: equal.")
     ] = None,
     transition: Transition = None,
-    refit: Annotated[bool, typer.Option("--refit", help="Train once more on all rows.")] = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Begin anew where an interrupted training would be resumed.")
     ] = False,
@@ -135,12 +140,11 @@ def train(
             "method": words(method) or "auto",
             "network": network,
             "hidden": tuple(numbers(hidden, "--hidden", int)),
-            "lr": numbers(lr, "--lr"),
+            "lr": lr if lr == "auto" else numbers(lr, "--lr"),
             "max_epochs": epochs,
-            "n_seeds": check_count(seeds, "--seeds"),
-            "validation_fraction": 1 / max(2, seeds),
+            "n_seeds": "auto" if seeds is None else check_count(seeds, "--seeds"),
+            "time_limit": time_limit,
             "alpha": alpha,
-            "refit": refit,
             "transition": None if transition is None else read_matrix(transition),
             "device": device,
             "checkpoint": out / "checkpoint",
@@ -221,7 +225,9 @@ def _train_on_table(
     notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     about: dict[str, Any] = {"label": labelled.label, "id": encoder.ids[0] if encoder.ids else None}
     about["interrupted"] = any("training was interrupted" in note for note in notes)
-    return EncodedModel(model, encoder, about), [*read, *(f"warning: {text}" for text in odd), *notes]
+    first = [note for note in notes if note.startswith("nothing was learned")]
+    rest = [*(f"warning: {text}" for text in odd), *(note for note in notes if note not in first)]
+    return EncodedModel(model, encoder, about), [*first, *read, *rest]
 
 
 def _tell_of_table(
@@ -231,19 +237,25 @@ def _tell_of_table(
     model = trained.model
     about = {"rows": labelled.examples.n_rows, "notes": notes, "trials": model.trials_, "method": model.method_}
     about["columns"] = getattr(trained.encoder, "readings", {})
-    about |= {"lr": model.lr_, "epochs": model.best_epoch_ + 1, "accuracy": named_interval(model.estimated_accuracy_)}
-    rows = [
-        [t["method"], f"{t['lr']:g}", str(t["epoch"] + 1)]
-        + ["failed" if t["estimated_accuracy"] is None else f"{100 * possible(t['estimated_accuracy']):.1f}"]
-        for t in model.trials_
-    ]
+    about |= {"learned": model.learned_, "accuracy": named_interval(model.estimated_accuracy_)}
+    heads = ["member", "learning rate", "epochs", "estimated accuracy %", "weight %"]
     return about, [
         *notes,
         "",
-        *table_lines(["method", "learning rate", "epochs", "estimated accuracy %"], rows),
-        f"\nchosen: {model.method_} at learning rate {model.lr_:g}, {model.best_epoch_ + 1} epochs",
-        f"estimated accuracy: {percent(*model.estimated_accuracy_)} %, from held-out labels",
+        *table_lines(heads, [_trial_cells(trial) for trial in model.trials_]),
+        f"\nestimated accuracy: {percent(*model.estimated_accuracy_)} %, of all members together, "
+        f"from labels that had no part in what they judge",
     ]
+
+
+def _trial_cells(trial: dict[str, Any]) -> list[str]:
+    """What is said of a member."""
+    name = trial["method"] if trial["network"] in (None, "mlp") else f"{trial['method']}, {trial['network']}"
+    rate = "" if trial["lr"] is None else f"{trial['lr']:g}"
+    epochs = "" if trial["epoch"] is None else str(trial["epoch"] + 1)
+    if trial["estimated_accuracy"] is None:
+        return [name, rate, epochs, "failed", ""]
+    return [name, rate, epochs, f"{100 * possible(trial['estimated_accuracy']):.1f}", f"{100 * trial['weight']:.0f}"]
 
 
 def _train_on_store(place: str, network: str, epochs: int, seed: int, device: str) -> Trained:

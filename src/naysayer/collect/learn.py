@@ -1,8 +1,7 @@
 """Models from a store: labels and features in, a classifier with an honest estimate of its accuracy out.
 
-The items are dealt into five parts. Five models learn from four parts each, and the answers about the fifth, which a
-model has not seen, tell how good it is. All five together are the model that is kept; it is mostly a little better
-than the estimate, which is of the single ones.
+Every run of the model holds out some of the items, and the answers about them, which it has not seen, tell how good it
+is; see :mod:`naysayer.models.pooling`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from naysayer.collect.store import Store
@@ -26,11 +24,9 @@ from naysayer.measure import metrics
 from naysayer.measure.answers import Answers, accuracy, error_rates, from_standing, labels
 from naysayer.measure.intervals import Interval
 from naysayer.models.classifier import ComplementaryClassifier
-from naysayer.models.crossfit import deal, others, predict_held_out
 from naysayer.models.encoded import EncodedModel
 from naysayer.objectives.likelihood import Likelihood
 
-FOLDS = 5
 FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
 LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
 ID_LENGTH = 12  # hexadecimal digits by which a model remembers an item: two alike among a million are no harm
@@ -90,12 +86,12 @@ def train(
     network: str = "mlp",
     error_rate: float | None = None,
     max_epochs: int = 60,
-    n_seeds: int = 4,
+    n_seeds: int | str = "auto",
     confidence: float = 0.95,
     device: str = "auto",
     random_state: int = 0,
     before: Encoder | None = None,
-    on_fold: Callable[[], None] = lambda: None,
+    on_epoch: Callable[[], None] | None = None,
 ) -> Trained:
     """Train a classifier on the answers in a store, and estimate its accuracy from answers that it did not see.
 
@@ -104,11 +100,11 @@ def train(
     store : with answers about at least 20 items.
     network : "mlp", "linear" or, for images, "convolution".
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
-    max_epochs, n_seeds : maximum number of epochs, and runs in each of the five parts, which predict together.
+    max_epochs, n_seeds : number of epochs, and of runs that predict together.
     confidence : of the interval.
     device, random_state : as for :class:`naysayer.ComplementaryClassifier`.
     before : the encoder of an earlier training; images that it has read are not read again.
-    on_fold : is called before each of the five parts, and may raise to stop.
+    on_epoch : is called after each epoch, and may raise to stop.
 
     Returns
     -------
@@ -154,42 +150,34 @@ def train(
         raise ValueError(f'network "convolution" is for images; the items are {encoder.kind}s; use "mlp"')
     X = encoder.transform(ordered)
     e = error_rates(said).overall.estimate if error_rate is None else error_rate
+    model = ComplementaryClassifier(
+        {"forward": Likelihood(project.n_classes, max(e, LEAST_ERROR))},
+        network,
+        lr=(1e-3, 3e-3, 1e-2),  # pixels by the thousand need the first, few columns learn sooner by the last
+        max_epochs=max_epochs,
+        n_seeds=n_seeds,
+        classes=np.arange(project.n_classes),
+        standardize=False,  # the encoders' columns are of one scale
+        device=device,
+        on_epoch=on_epoch,
+        random_state=random_state,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of single runs that failed; others serve
+        model.fit(X[rows], known.ruled_out[rows])
     # Items without a label, at which nobody could tell or answers contradict each other, teach nothing, but are
     # predicted: an estimate without them would leave out the very answers that speak against a model.
-    random = np.random.default_rng(random_state)
-    unlabelled = others(np.arange(len(ordered)), rows)
-    kinds = (deal(random.permutation(kind), FOLDS) for kind in (rows, unlabelled))
-    parts = [np.sort(np.concatenate(part)) for part in zip(*kinds)]
-    models: list[ComplementaryClassifier] = []
-
-    def predict(part: int, held_out: NDArray[np.int64]) -> NDArray[np.int64]:
-        on_fold()
-        kept = others(rows, held_out)
-        model = ComplementaryClassifier(
-            {"forward": Likelihood(project.n_classes, max(e, LEAST_ERROR))},
-            network,
-            lr=(1e-3, 3e-3, 1e-2),  # pixels by the thousand need the first, few columns learn sooner by the last
-            max_epochs=max_epochs,
-            patience=15,
-            n_seeds=n_seeds,
-            classes=np.arange(project.n_classes),
-            standardize=False,  # the encoders' columns are of one scale
-            device=device,
-            random_state=random_state + part,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of single runs that failed; others serve
-            model.fit(X[kept], known.ruled_out[kept])
-        models.append(model)
-        return model.predict_proba(X[held_out]).argmax(axis=1)
-
-    predicted = predict_held_out(parts, len(ordered), predict)
-    estimate = _accuracy(said, predicted, known.ruled_out[rows], rows, error_rate, confidence)
-    joined = _join(models, project.classes, estimate)
+    predicted = model.predict_proba(X).argmax(axis=1)
+    held_out = model.held_out_
+    predicted[rows[held_out.rows]] = held_out.classes
+    bounds = _accuracy(said, predicted, known.ruled_out[rows], rows, error_rate, confidence)
+    model.estimated_accuracy_ = held_out.interval(bounds)
+    model.classes_, model.classes = np.array(project.classes), None
+    model.method = model.method_  # what can be saved; what answers' errors changed in it is in `Trained`
     n_answers = sum(standing.value != "skip" for standing in given)
     seen = sorted({id[:ID_LENGTH] for id in said.items})  # also those whose answers contradict each other
     about = {"network": network, "error_rate": e, "n_answers": n_answers, "n_items": len(rows), "learned_from": seen}
-    return Trained(joined, encoder, about)
+    return Trained(model, encoder, about)
 
 
 def _accuracy(
@@ -204,21 +192,6 @@ def _accuracy(
     if np.count_nonzero(said.design.told) > 1:
         return accuracy(said, predicted, error_rate=error_rate, confidence=confidence)
     return metrics.accuracy_interval(ruled_out, predicted[rows], said.n_classes, confidence)
-
-
-def _join(
-    models: Sequence[ComplementaryClassifier], classes: Sequence[str], estimate: Interval
-) -> ComplementaryClassifier:
-    """Make one model of the runs of several; they predict together, by the mean of their probabilities."""
-    joined = models[0]
-    for name in ("parameters_", "buffers_"):
-        parts = [getattr(model, name) for model in models]
-        setattr(joined, name, {key: torch.cat([part[key] for part in parts]) for key in parts[0]})
-    joined.trials_ = [trial for model in models for trial in model.trials_]
-    joined.classes_, joined.classes = np.array(classes), None
-    joined.method = joined.method_  # what can be saved; what answers' errors changed in it is in `Trained`
-    joined.estimated_accuracy_ = estimate
-    return joined
 
 
 def load(path: str | os.PathLike[str], device: str = "auto") -> Trained:
@@ -281,7 +254,7 @@ class Trainer:
         self.stop()
 
     def stop(self, seconds: float = 60.0) -> None:
-        """End after the part of a training that is under way; what it had is dropped."""
+        """End after the epoch of a training that is under way; what it had is dropped."""
         self._stop.set()
         self._thread.join(seconds)
 
@@ -302,7 +275,7 @@ class Trainer:
 
     def _train(self) -> None:
         before = self.latest.encoder if self.latest else None
-        trained = train(self._store, before=before, on_fold=self._check, **self._options)
+        trained = train(self._store, before=before, on_epoch=self._check, **self._options)
         self._check()
         if self._out is not None:
             trained.save(self._out)

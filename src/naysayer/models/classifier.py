@@ -28,6 +28,7 @@ from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, step_schedule
 from naysayer.engine.recipe import Recipe
 from naysayer.engine.source import Resident, as_inputs
+from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.losses import Loss
@@ -60,6 +61,16 @@ class _Candidate:
     objective: Objective | None = None
     rates: tuple[float, ...] = ()
     epochs: int = 0
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """Scaled inputs, with their labels and weights, and those of which nothing is known."""
+
+    inputs: Tensor
+    labels: NDArray[Any]
+    weight: NDArray[np.float64] | None
+    unlabelled: Tensor
 
 
 @dataclass(frozen=True)
@@ -135,6 +146,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     time_limit : seconds after which no member is begun and networks stop; the first member always gets an epoch.
     device : "auto", "cpu", "cuda".
     checkpoint : folder to save the training in, from which it resumes after an interruption.
+    on_epoch : is called after each epoch, and may raise to stop.
     verbose : 1 shows a progress bar.
     random_state : seed of splits, starts and shuffles.
 
@@ -148,6 +160,9 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     method_, network_, lr_, best_epoch_ : of the member with the largest weight.
     objective_ : the settings of that member's objective, all of its constructor's arguments; empty for trees.
     members_, pool_ : the members with a weight, and how they are mixed.
+    held_out_ : what runs predicted for rows that they did not see (:class:`~naysayer.models.pooling.Predicted`); its
+        rows count the labelled examples alone.
+    learned_ : whether the estimated accuracy is above that of guessing, with confidence.
     history_ : columns (method, lr, seed, epoch, loss, valid_accuracy, ...), one row per epoch and run.
     failed_ : what went wrong in which runs; they were stopped alone.
 
@@ -189,6 +204,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         time_limit: float | None = None,
         device: str = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
+        on_epoch: Callable[[], None] | None = None,
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
@@ -216,50 +232,58 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.time_limit = time_limit
         self.device = device
         self.checkpoint = checkpoint
+        self.on_epoch = on_epoch
         self.verbose = verbose
         self.random_state = random_state
 
     # ---- learning -------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y_bar: Any) -> ComplementaryClassifier:
-        """Learn from features (N, ...) and labels: (N,) class values, "not this class", or (N, K) ruled-out rows."""
+    def fit(self, X: Any, y_bar: Any, sample_weight: ArrayLike | None = None) -> ComplementaryClassifier:
+        """Learn from features and labels.
+
+        Parameters
+        ----------
+        X : (N, ...) features.
+        y_bar : (N,) class values, "not this class"; texts such as "!cat", where plain ones say what an example is; or
+            (N, K) ruled-out rows. Examples of which nothing is known help by where they lie.
+        sample_weight : (N,) how many times each example counts; None: once.
+        """
         self._deadline = self._check_time_limit()
-        inputs, labels = self._examples(X, y_bar)
+        examples = self._examples(X, y_bar, sample_weight)
         rng = generator(self.random_state)
-        candidates = self._candidates(inputs)
-        parts = self._parts(len(labels), rng)
-        trained, interrupted = self._train(candidates, parts, inputs, labels)
-        judge = HeldOut(
-            [one.held_out for one in trained], labels, len(self.classes_), self.transition, len(parts.seeds), rng
-        )
-        self._keep(trained, judge)
+        candidates = self._candidates(examples)
+        parts = self._parts(len(examples.labels), rng)
+        trained, interrupted = self._train(candidates, parts, examples)
+        held_out = [one.held_out for one in trained]
+        told = examples.labels, len(self.classes_), self.transition
+        self._keep(trained, HeldOut(held_out, *told, len(parts.seeds), rng, examples.weight))
         if interrupted:
             warnings.warn("training was interrupted; what was trained is kept", stacklevel=2)
         else:
             self._drop_checkpoints(candidates)
-        self._warn_if_nothing_was_learned(labels)
+        self._warn_if_nothing_was_learned(len(examples.labels))
         return self
 
-    def _examples(self, X: Any, y_bar: Any) -> tuple[Tensor, NDArray[Any]]:
-        """Check features and labels, leave out examples of which nothing is known, and scale the features."""
+    def _examples(self, X: Any, y_bar: Any, sample_weight: Any) -> _Examples:
+        """Check features, labels and weights, part those of which nothing is known, and scale the features."""
         inputs = self._take(X, reset=True)
-        unlabelled = inputs[:0]
         labels, self.classes_ = encode_labels(y_bar, self.classes)
         if len(labels) != len(inputs):
             raise ValueError(f"`X` and `y_bar` must have the same number of rows; got {len(inputs)} and {len(labels)}")
-        if labels.ndim == 2:
-            said = labels.any(axis=1)
-            inputs, unlabelled, labels = inputs[said], inputs[~said], labels[said]
-        if len(labels) < 2:
-            raise ValueError(f"`X` must hold at least 2 labelled examples; got n_samples={len(labels)}; add more")
-        self._learn_scale(inputs)
-        self._unlabelled = self._scaled(unlabelled)
-        inputs = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
-        return inputs, labels
+        weight = None if sample_weight is None else check_weight(sample_weight, len(labels))
+        said = labels.any(axis=1) if labels.ndim == 2 else np.ones(len(labels), dtype=bool)
+        if weight is not None:
+            said &= weight > 0
+        if said.sum() < 2:
+            raise ValueError(f"`X` must hold at least 2 labelled examples; got n_samples={said.sum()}; add more")
+        known = torch.from_numpy(said)
+        self._learn_scale(inputs[known])
+        scaled = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
+        return _Examples(scaled[known], labels[said], None if weight is None else weight[said], scaled[~known])
 
     # ---- what is tried --------------------------------------------------------------------------------------
 
-    def _candidates(self, inputs: Tensor) -> list[_Candidate]:
+    def _candidates(self, examples: _Examples) -> list[_Candidate]:
         """Check the settings, and say what is trained: methods on networks, and trees."""
         check_count(self.max_epochs, "`max_epochs`")
         if self.patience is not None:
@@ -267,18 +291,22 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
             raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
         if isinstance(self.method, Mapping):
-            found = [_Candidate(n, self.network, o, self._rates(RATES), self.max_epochs) for n, o in self._own().items()]
+            found = [
+                _Candidate(n, self.network, o, self._rates(RATES), self.max_epochs) for n, o in self._own().items()
+            ]
         else:
-            found = [c for name in self._methods() for c in self._named(name, inputs)]
+            found = [c for name in self._methods() for c in self._named(name, examples)]
         if not found:
             raise ValueError("`method` must name at least one method")
-        found = list({(c.method, c.network if isinstance(c.network, str) else id(c.network)): c for c in found}.values())
+        found = list(
+            {(c.method, c.network if isinstance(c.network, str) else id(c.network)): c for c in found}.values()
+        )
         for candidate in found:
             if candidate.objective is not None:
                 candidate.objective.settings()  # one that cannot tell them is refused now, not after the training
         return found
 
-    def _named(self, name: str, inputs: Tensor) -> list[_Candidate]:
+    def _named(self, name: str, examples: _Examples) -> list[_Candidate]:
         """The candidates that a name stands for."""
         if name in OTHERS:
             return [_Candidate(name)]
@@ -287,11 +315,11 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             return [_Candidate("forward", "linear", self._objective("forward"), self._rates((0.02,)), epochs)]
         if name in OBJECTIVES:
             return [_Candidate(name, self.network, self._objective(name), self._rates(RATES), self.max_epochs)]
-        return self._auto(inputs)
+        return self._auto(examples)
 
-    def _auto(self, inputs: Tensor) -> list[_Candidate]:
+    def _auto(self, examples: _Examples) -> list[_Candidate]:
         """What suits the data: see the table in docs/python.md for the measurements behind it."""
-        n, n_classes, n_features = len(inputs), len(self.classes_), math.prod(inputs.shape[1:])
+        n, n_classes, n_features = len(examples.labels), len(self.classes_), math.prod(examples.inputs.shape[1:])
         epochs = min(self.max_epochs, max(3, min(30, 6_000_000 // n)))
         rates = self._rates((1e-2,) if n < MANY else (1e-3, 1e-2) if n < 10 * MANY else (3e-3,))
         found = [_Candidate("forward", self.network, self._objective("forward"), rates, epochs)]
@@ -299,12 +327,12 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             found.append(_Candidate("ascent", self.network, self._objective("ascent"), self._rates((1e-3,)), epochs))
         if self.network != "mlp":
             return found
-        found += self._named("linear", inputs)
+        found += self._named("linear", examples)
         if n * n_classes <= 20_000_000:
             found.append(_Candidate("forest"))
         if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
             found.append(_Candidate("boosting"))
-        if (n + len(self._unlabelled)) ** 2 * n_features <= 400_000_000_000:
+        if (n + len(examples.unlabelled)) ** 2 * n_features <= 400_000_000_000:
             found.append(_Candidate("neighbours"))
         return found
 
@@ -363,9 +391,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
 
     # ---- training -------------------------------------------------------------------------------------------
 
-    def _train(
-        self, candidates: list[_Candidate], parts: _Parts, inputs: Tensor, labels: NDArray[Any]
-    ) -> tuple[list[_Trained], bool]:
+    def _train(self, candidates: list[_Candidate], parts: _Parts, examples: _Examples) -> tuple[list[_Trained], bool]:
         """Train every candidate; give what came of them, and whether training was interrupted."""
         trained: list[_Trained] = []
         interrupted = False
@@ -373,17 +399,18 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.failed_: list[str] = []
         history: list[dict[str, Any]] = []
         total = sum(candidate.epochs or 30 for candidate in candidates)
-        with progress_bar(total, "training", show=self.verbose > 0) as bar:
+        with progress_bar(total, "training", show=self.verbose > 0) as shown:
+            bar = self._telling(shown)
             for candidate in candidates:
                 bar(0, f"training {candidate.method}")
                 if trained and self._time_left() <= 0:
                     break
                 try:
                     if candidate.objective is None:
-                        trained += self._train_other(candidate, parts, inputs, labels)
+                        trained.append(self._train_other(candidate, parts, examples))
                         bar(30)
                     else:
-                        came, interrupted = self._train_networks(candidate, parts, inputs, labels, bar, history)
+                        came, interrupted = self._train_networks(candidate, parts, examples, bar, history)
                         trained += came
                 except KeyboardInterrupt:
                     interrupted = True
@@ -403,29 +430,29 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self,
         candidate: _Candidate,
         parts: _Parts,
-        inputs: Tensor,
-        labels: NDArray[Any],
+        examples: _Examples,
         bar: Bar,
         history: list[dict[str, Any]],
     ) -> tuple[list[_Trained], bool]:
         """Train a method's runs, all learning rates at once; each rate is a member."""
         assert candidate.objective is not None
         n_rates, n_seeds = len(candidate.rates), len(parts.seeds)
-        runs = self._population(candidate, parts.seeds, inputs)
+        runs = self._population(candidate, parts.seeds, examples.inputs)
         judged = parts.held_out
         chooses = self.patience is not None  # an epoch, by labels that then cannot judge it
-        watched, judged = (np.array_split(judged, 2, axis=1) if chooses and judged.shape[1] > 1 else (judged, judged))
+        watched, judged = np.array_split(judged, 2, axis=1) if chooses and judged.shape[1] > 1 else (judged, judged)
         runs.fit(
             Resident(
-                inputs,
-                labels,
+                examples.inputs,
+                examples.labels,
                 len(self.classes_),
+                sample_weight=examples.weight,
                 rows=np.tile(parts.rows, (n_rates, 1)),
                 validation_rows=np.tile(watched, (n_rates, 1)),
             ),
             max_epochs=candidate.epochs,
             select="accuracy" if chooses else "last",
-            groups=np.repeat(np.arange(n_rates), n_seeds),
+            groups=np.repeat(np.arange(n_rates), n_seeds).tolist(),
             patience=self.patience,
             checkpoint=self._checkpoint(candidate),
             until=self._deadline,
@@ -436,7 +463,9 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         for epoch in range(done):
             for m in range(runs.n_runs):
                 row = {k: float(v[epoch, m]) for k, v in runs.history.items()}
-                history.append({"method": candidate.method, "lr": runs.lr[m], "seed": m % n_seeds, "epoch": epoch} | row)
+                history.append(
+                    {"method": candidate.method, "lr": runs.lr[m], "seed": m % n_seeds, "epoch": epoch} | row
+                )
         self.failed_ += [f"{candidate.method}, run {m}: {what}" for m, what in runs.failed.items()]
         device = pick_device(self.device)
         came = []
@@ -449,27 +478,27 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             about["epoch"] = int(runs.best_epoch[members[0]])
             state = ({k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers))
             member = Networks(_name(candidate.network), runs.module.to(device), *state)
-            came.append(_Trained(member, about, candidate.objective, member.held_out(inputs, judged)))
+            came.append(_Trained(member, about, candidate.objective, member.held_out(examples.inputs, judged)))
         return came, runs.interrupted
 
-    def _train_other(
-        self, candidate: _Candidate, parts: _Parts, inputs: Tensor, labels: NDArray[Any]
-    ) -> list[_Trained]:
+    def _train_other(self, candidate: _Candidate, parts: _Parts, examples: _Examples) -> _Trained:
         """Train a member that is no network."""
-        table = self._scaled(inputs) if inputs.dtype == torch.uint8 else inputs
-        told = labels, len(self.classes_), self.transition
+        table, rest = (self._scaled(x) if x.dtype == torch.uint8 else x for x in (examples.inputs, examples.unlabelled))
+        told = table, examples.labels, examples.weight, len(self.classes_), self.transition
         member: Member
         if candidate.method == "forest":
-            member, held_out = Forest.train(table, *told, parts.seeds[0])
+            member, held_out = Forest.train(*told, parts.seeds[0])
         elif candidate.method == "boosting":
-            member, held_out = Boosted.train(table, *told, parts.seeds[0], parts.held_out, self._deadline)
+            member, held_out = Boosted.train(*told, parts.seeds[0], parts.held_out, self._deadline)
         else:
-            member, held_out = Neighbours.train(table, self._unlabelled, *told, parts.held_out)
-        about = {"method": candidate.method, "network": None, "lr": None, "epoch": None}
-        return [_Trained(member, about, None, held_out)]
+            member, held_out = Neighbours.train(*told, parts.held_out, rest)
+        return _Trained(
+            member, {"method": candidate.method, "network": None, "lr": None, "epoch": None}, None, held_out
+        )
 
     def _population(self, candidate: _Candidate, seeds: list[int], inputs: Tensor) -> Population:
         """Build the runs of a candidate: one for each learning rate and seed."""
+        assert candidate.objective is not None
         batch = self.batch_size
         if batch == "auto":
             batch = int(np.clip(2 ** round(np.log2(max(1, len(inputs) / 30))), 16, 256))
@@ -499,7 +528,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     def _keep(self, trained: list[_Trained], judge: HeldOut) -> None:
         """Keep the members that have a weight, and tell how accurate they are together."""
         pool = judge.pool()
-        sample, _ = take(judge.labels, judge.n_classes, judge.transition)
+        sample, _ = take(judge.labels, judge.n_classes, judge.transition, judge.sample_weight)
         for one, p, weight in zip(trained, judge.together, pool.weights):
             told = {"estimated_accuracy": sample.accuracy(p.argmax(axis=1)), "weight": float(weight)}
             self.trials_.append(one.about | told)
@@ -510,13 +539,14 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.method_, self.network_ = chosen.about["method"], chosen.about["network"]
         self.lr_, self.best_epoch_ = chosen.about["lr"], chosen.about["epoch"]
         self.objective_ = {} if chosen.objective is None else chosen.objective.settings()
-        self.estimated_accuracy_ = judge.accuracy(tail_probability(0.95))
+        self.held_out_ = judge.predict()
+        bounds = sample.accuracy_bounds(self.held_out_.classes, tail_probability(0.95))
+        self.estimated_accuracy_ = self.held_out_.interval(bounds)
 
-    def _warn_if_nothing_was_learned(self, labels: NDArray[Any]) -> None:
+    def _warn_if_nothing_was_learned(self, n_labels: int) -> None:
         """Warn if the model may be no better than guessing, and say how many labels would tell."""
         estimate, low, high = self.estimated_accuracy_
         guessing = 1.0 / len(self.classes_)
-        self.learned_ = low > guessing
         if self.learned_:
             return
         hoped = float(np.clip(estimate, min(2 * guessing, 0.95), min(guessing + 0.5, 0.95)))
@@ -525,9 +555,25 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             f"nothing was learned that can be told from guessing: the estimated accuracy is "
             f"{100 * min(1, max(0, estimate)):.0f} % ({100 * low:.0f} to {100 * high:.0f}), and guessing has "
             f"{100 * guessing:.0f} %; an accuracy of {100 * hoped:.0f} % takes about {needed:,} labels to show, and "
-            f"there are {len(labels):,}",
+            f"there are {n_labels:,}",
             stacklevel=3,
         )
+
+    @property
+    def learned_(self) -> bool:
+        """Whether the accuracy is above that of guessing, with confidence."""
+        check_is_fitted(self, "members_")
+        return bool(self.estimated_accuracy_.low > 1.0 / len(self.classes_))
+
+    def _telling(self, bar: Bar) -> Bar:
+        """Call `on_epoch` whenever the bar is told of an epoch."""
+
+        def both(advance: float = 1, label: str | None = None) -> None:
+            bar(advance, label)
+            if self.on_epoch is not None:
+                self.on_epoch()
+
+        return both
 
     def _check_time_limit(self) -> float | None:
         """Give the moment at which training has to end."""
@@ -545,7 +591,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
         if isinstance(X, Tensor):
             X = (X if X.dtype == torch.uint8 else X.float()).detach().cpu().numpy()
-        images = getattr(X, "dtype", None) == np.uint8
+        images = getattr(X, "dtype", None) == np.uint8 and np.ndim(X) > 2  # a table of bytes is a table
         X = validate_data(
             self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=None if images else np.float32
         )
@@ -649,7 +695,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         for name, value in self.get_params(deep=False).items():
             if name == "loss" and callable(value):
                 value = getattr(value, "__name__", "custom")
-            if name == "checkpoint":
+            if name in ("checkpoint", "on_epoch"):
                 continue
             if name in ("classes", "transition") and value is not None:
                 value = to_numpy(value)

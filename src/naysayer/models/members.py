@@ -68,12 +68,13 @@ class Networks:
 
     def run(self, m: int, inputs: Tensor) -> Floats:
         """Give the probabilities of one run, (N, K)."""
-        own = ({k: v[m : m + 1] for k, v in state.items()} for state in (self.parameters, self.buffers))
-        return np.asarray(logits_of(self.module, *own, inputs).double().softmax(dim=-1).numpy())
+        parameters, buffers = ({k: v[m : m + 1] for k, v in one.items()} for one in (self.parameters, self.buffers))
+        return np.asarray(logits_of(self.module, parameters, buffers, inputs).double().softmax(dim=-1).numpy())
 
     def held_out(self, inputs: Tensor, parts: Rows) -> NDArray[np.float32]:
         """Predict the rows that each run held out, (M, h), by that run."""
-        return collect(((rows, self.run(m, inputs[torch.from_numpy(rows)])) for m, rows in enumerate(parts)), len(inputs))
+        predicted = ((rows, self.run(m, inputs[torch.from_numpy(rows)])) for m, rows in enumerate(parts))
+        return collect(predicted, len(inputs))
 
     def to_dict(self) -> tuple[Described, Tensors]:
         tensors = {f"parameter.{k}": v for k, v in self.parameters.items()}
@@ -113,7 +114,13 @@ class Forest:
 
     @classmethod
     def train(
-        cls, inputs: Tensor, labels: NDArray[Any], n_classes: int, transition: ArrayLike | None, seed: int
+        cls,
+        inputs: Tensor,
+        labels: NDArray[Any],
+        weight: Floats | None,
+        n_classes: int,
+        transition: ArrayLike | None,
+        seed: int,
     ) -> tuple[Forest, NDArray[np.float32]]:
         """Train it; give it and its probabilities of rows that trees did not draw, (1, N, K)."""
         q = transitions.uniform(n_classes) if transition is None else np.asarray(transition, dtype=np.float64)
@@ -127,7 +134,7 @@ class Forest:
             n_jobs=-1,
             random_state=seed,
         )
-        trees.fit(X, np.eye(n_classes)[labels] if labels.ndim == 1 else label_shares(labels, q))
+        trees.fit(X, np.eye(n_classes)[labels] if labels.ndim == 1 else label_shares(labels, q), sample_weight=weight)
         forest = cls(trees, transitions.inverse(q, n_classes))
         total, times = np.zeros((n, n_classes)), np.zeros((n, 1))
         for tree, drawn in zip(trees.estimators_, trees.estimators_samples_):
@@ -158,6 +165,7 @@ class Boosted:
         cls,
         inputs: Tensor,
         labels: NDArray[Any],
+        weight: Floats | None,
         n_classes: int,
         transition: ArrayLike | None,
         seed: int,
@@ -166,7 +174,8 @@ class Boosted:
     ) -> tuple[Boosted, NDArray[np.float32]]:
         """Train a model without each part, as many as there is time for; give them and their probabilities of it."""
         X, everything = as_table(inputs), np.arange(len(labels))
-        boosters, predicted = [], []
+        boosters: list[Any] = []
+        predicted = []
         for i, part in enumerate(parts):
             if boosters and until is not None and time.monotonic() > until:
                 break
@@ -180,7 +189,7 @@ class Boosted:
                 n_jobs=1 if X.size < 1_000_000 else None,  # threads that wait for each other cost more than they save
                 random_state=seed + i,
             )
-            boosters.append(model.fit(X[rows], labels[rows]).booster_)
+            boosters.append(model.fit(X[rows], labels[rows], None if weight is None else weight[rows]).booster_)
             predicted.append((part, _probabilities(boosters[-1], X[part])))
         return cls(boosters, n_classes), collect(predicted, len(labels))
 
@@ -213,16 +222,19 @@ class Neighbours:
     def train(
         cls,
         inputs: Tensor,
-        unlabelled: Tensor,
         labels: NDArray[Any],
+        weight: Floats | None,
         n_classes: int,
         transition: ArrayLike | None,
         parts: Rows,
+        unlabelled: Tensor,
     ) -> tuple[Neighbours, NDArray[np.float32]]:
         """Spread without the labels of each part; give the mean of all, and what each says of its part."""
         X = np.concatenate([as_table(inputs), as_table(unlabelled)]).clip(-FARTHEST, FARTHEST)
         likelihood = np.ones((len(X), n_classes))
         likelihood[: len(labels)] = label_likelihoods(labels, n_classes, transition)
+        if weight is not None:
+            likelihood[: len(labels)] **= weight[:, None] / weight.mean()
         distance, near = NearestNeighbors(n_neighbors=min(N_NEIGHBOURS, len(X) - 1), n_jobs=-1).fit(X).kneighbors()
         scale = float(np.median(distance[:, -1])) or 1.0
         own = np.repeat(np.arange(len(X)), near.shape[1])

@@ -19,7 +19,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from naysayer.measure.intervals import Interval, within
-from naysayer.measure.sample import take
 from naysayer.objectives import Forward
 
 Floats = NDArray[np.float64]
@@ -58,11 +57,22 @@ def temper(p: NDArray[Any], t: float) -> Floats:
 
 
 class Predicted(NamedTuple):
-    """Held-out predictions, (n,), and how probable the pool finds them and those of single runs, on average."""
+    """Rows that were held out, the classes predicted for them, and how the pool of all runs differs from these.
 
-    together: NDArray[np.int64]
-    sure: float
-    sure_singly: float
+    `gain` is what all runs are more accurate than those that held a row out; bounds are `wider` times as far from the
+    estimate as they would be if no label had been learned from. See :meth:`HeldOut.predict`.
+    """
+
+    rows: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    gain: float
+    wider: float
+
+    def interval(self, bounds: Interval) -> Interval:
+        """Estimate the accuracy of the pool of all runs, given that of the predictions."""
+        estimate, low, high = bounds
+        better = estimate + self.gain
+        return within(better, better - self.wider * (estimate - low), better + self.wider * (high - estimate))
 
 
 class HeldOut:
@@ -119,78 +129,71 @@ class HeldOut:
         return np.array([*each, [nothing] * len(TEMPERATURES)])
 
     def pool(self, without: int | None = None) -> Pool:
-        """Fit temperatures and weights to the labels, or to those outside a group of rows; the lightest are left out."""
-        rows = slice(None) if without is None else self._group[self._some] != without
+        """Fit temperatures and weights to all labels, or to those outside a group; drop the lightest members."""
+        rows = np.ones(len(self._some), dtype=bool) if without is None else self._group[self._some] != without
         likelihood = self._likelihood[:, :, rows]
-        score = np.log(likelihood).sum(axis=2)  # (C + 1, T)
+        count = np.ones(rows.sum()) if self.sample_weight is None else self.sample_weight[self._some][rows]
+        score = np.log(likelihood) @ (count / count.mean())  # (C + 1, T)
         log_t = np.log(TEMPERATURES)
         common = log_t[score[:-1].sum(axis=0).argmax()]
         best = (score - ALIKE / 2 * (log_t - common) ** 2).argmax(axis=1)
         tempered = np.stack([one[t] for one, t in zip(likelihood, best)])  # (C + 1, n)
         belief = np.full(len(tempered), BELIEF)
         belief[-1] = 0.0
-        weights = mixture_weights(tempered, belief)
+        weights = mixture_weights(tempered, belief, count / count.mean())
         kept = weights >= min(LIGHTEST, weights[:-1].max())
         kept[-1] = True
-        weights[kept], weights[~kept] = mixture_weights(tempered[kept], belief[kept]), 0.0
+        weights[kept], weights[~kept] = mixture_weights(tempered[kept], belief[kept], count / count.mean()), 0.0
         return Pool(TEMPERATURES[best[:-1]], weights[:-1])
 
-    def accuracy(self, tail: float) -> Interval:
-        r"""Estimate the accuracy of the pool of all S runs, with its confidence bounds.
+    def predict(self) -> Predicted:
+        r"""Predict each row by a pool that was fitted to other labels, from the R of S runs that did not see the row.
 
-        Each row is predicted by a pool that was fitted to the labels of other groups, from the R runs that did not see
-        the row: :math:`a_R = \frac1n \sum_i W_i[\hat y_i]`. Two things are added to that.
+        Two things are told besides. More runs are better together, :math:`a_r \approx a_\infty - b / r`, and b is told
+        by how much more probable the pool finds what R runs predict than what single ones do, so that
 
-        More runs are better together, :math:`a_r \approx a_\infty - b / r`, and b is told by how much more probable
-        the pool finds what R runs predict than what single ones do: :math:`b = (\bar p_R - \bar p_1) / (1 - 1/R)`.
+        .. math:: \text{gain} = \frac{1/R - 1/S}{1 - 1/R} (\bar p_R - \bar p_1).
 
-        A row's label is not seen by what judges it, but it is by what judges the other rows, and theirs by what judges
-        it. Where predictions follow the labels' chance, both err alike, which doubles the variance; where they do not,
-        it stays. The share of predictions that would come out the same with other labels is taken to be the square of
-        the pool's mean largest probability, :math:`\bar m^2`, so bounds are :math:`\sqrt{2 - \bar m^2}` times as far.
+        And a label is not seen by what it judges, but it is by what judges the other rows, and theirs by what judges
+        it. Where predictions follow the chance in the labels, both err alike, which doubles the variance of the
+        estimated accuracy. The share of predictions that other labels would not change is taken to be the square of
+        the pool's mean largest probability :math:`\bar m`, so bounds are :math:`\sqrt{2 - \bar m^2}` times as far.
         """
-        sample, _ = take(self.labels, self.n_classes, self.transition, self.sample_weight)
-        held = self.predicted()
-        estimate, low, high = sample.accuracy_bounds(held.together, tail)
-        times = self.known.sum(axis=0).mean()
-        gain = (1 / times - 1 / self.n_runs) / (1 - 1 / times) * (held.sure - held.sure_singly) if times > 1 else 0.0
-        wider = np.sqrt(2.0 - held.sure**2)
-        better = estimate + max(0.0, gain)
-        return within(better, better - wider * (estimate - low), better + wider * (high - estimate))
-
-    def predicted(self) -> Predicted:
-        """Predict each row by a pool that was fitted to other labels, from runs that did not see it."""
-        together = np.empty(len(self.rows), dtype=np.int64)
+        classes = np.empty(len(self.rows), dtype=np.int64)
         sure, singly = np.empty(len(self.rows)), np.zeros(len(self.rows))
         for group in np.unique(self._group):
             rows = np.flatnonzero(self._group == group)
             pool = self.pool(without=group)
             p = pool.mix([one[rows] for one in self.together])
-            together[rows], sure[rows] = p.argmax(axis=1), p.max(axis=1)
+            classes[rows], sure[rows] = p.argmax(axis=1), p.max(axis=1)
             for r, known in enumerate(self.known[:, rows]):
                 alone = pool.mix([one[r % len(one), rows] for one in self.times]).argmax(axis=1)
                 singly[rows] += known * p[np.arange(len(rows)), alone]
-        return Predicted(together, float(sure.mean()), float((singly / self.known.sum(axis=0)).mean()))
+        times = self.known.sum(axis=0)
+        share = (1 / times - 1 / self.n_runs) / (1 - 1 / np.maximum(times, 2))
+        gain = np.where(times > 1, share * (sure - singly / times), 0.0).mean()
+        return Predicted(self.rows, classes, max(0.0, float(gain)), float(np.sqrt(2.0 - sure.mean() ** 2)))
 
 
-def mixture_weights(likelihood: Floats, belief: Floats, n_steps: int = 200) -> Floats:
+def mixture_weights(likelihood: Floats, belief: Floats, count: Floats, n_steps: int = 200) -> Floats:
     r"""Find the weights of a mixture, (C,), by expectation and maximisation.
 
-    .. math:: \max_w \sum_i \log \sum_c w_c L_{ci} + \sum_c b_c \log w_c
+    .. math:: \max_w \sum_i n_i \log \sum_c w_c L_{ci} + \sum_c b_c \log w_c
 
     Parameters
     ----------
     likelihood : (C, n) L, of each label by each component.
     belief : (C,) b, how many labels' worth of belief each component has.
+    count : (n,) how many times each label counts.
 
     Examples
     --------
-    >>> mixture_weights(np.array([[0.9, 0.8, 0.9], [0.1, 0.2, 0.1]]), np.array([1.0, 1.0])).round(2)
+    >>> mixture_weights(np.array([[0.9, 0.8, 0.9], [0.1, 0.2, 0.1]]), np.ones(2), np.ones(3)).round(2)
     array([0.79, 0.21])
     """
     weights = np.full(len(likelihood), 1.0 / len(likelihood))
     for _ in range(n_steps):
         shares = weights[:, None] * likelihood
-        total = (shares / shares.sum(axis=0)).sum(axis=1) + belief
+        total = (shares / shares.sum(axis=0)) @ count + belief
         weights = total / total.sum()
     return np.asarray(weights)
