@@ -18,8 +18,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from helpers import as_sets, is_rows, raises, random_transition
 from naysayer import complement, transition, unbiased_weights
+from naysayer.labels.drawing import generator
 from naysayer.measure.metrics import accuracy_score
-from naysayer.models.boosting import BoostedClassifier, complementary_objective
+from naysayer.models.boosting import BoostedClassifier, _complementary_objective, complementary_objective
 from naysayer.models.loading import load_model
 from naysayer.models.saving import write_estimator
 
@@ -243,6 +244,8 @@ def test_nothing_need_be_held_out():
 EXEMPT = {
     "check_fit_score_takes_y": "the labels are called y_bar in the whole library: y is the truth, which nobody knows",
     "check_n_features_in_after_fitting": "it passes the labels to score by the name y",
+    "check_sample_weight_equivalence_on_dense_data": "it passes the labels by the name y; a test of ours has the same",
+    "check_sample_weight_equivalence_on_sparse_data": "the same",
 }
 
 
@@ -398,3 +401,49 @@ def test_without_lightgbm_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with raises("needs LightGBM, which is not installed; install naysayer[boosting]", ImportError):
         BoostedClassifier().fit(np.arange(30.0)[:, None], np.arange(30) % 3)
+
+
+# ---- weights of examples --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("labels", LABELS)
+def test_an_example_of_weight_m_pulls_as_m_examples(labels, correction):
+    y_bar, q = LABELS[labels]
+    times = np.random.default_rng(3).integers(0, 4, size=30)
+    every = np.repeat(np.arange(30), times)
+    scores = np.random.default_rng(2).normal(size=(30, 4))
+    weighted = _complementary_objective(y_bar, 4, q, correction, times.astype(float))(scores, None)
+    repeated = _complementary_objective(y_bar[every], 4, q, correction)(scores[every], None)
+    for one, other in zip(weighted, repeated, strict=True):  # gradient and curvature
+        summed = np.zeros_like(one)
+        np.add.at(summed, every, other)
+        np.testing.assert_allclose(one, summed, atol=1e-5)
+
+
+def test_weights_train_and_choose():
+    y_bar = complement(Y_WINE, 3, random_state=0)
+    wrong = np.random.default_rng(0).random(178) < 0.4
+    y_bar[wrong] = Y_WINE[wrong]
+    model = BoostedClassifier(n_estimators=60, random_state=0)
+    right = clone(model).fit(X_WINE, y_bar, sample_weight=np.where(wrong, 0, 2))
+    assert (right.predict(X_WINE) == Y_WINE).mean() > 0.9
+    assert (clone(model).fit(X_WINE, y_bar).predict(X_WINE) == Y_WINE).mean() < 0.8
+    ones, none = (clone(model).fit(X_WINE, y_bar, sample_weight=w) for w in (np.ones(178), None))
+    np.testing.assert_allclose(ones.predict_proba(X_WINE), none.predict_proba(X_WINE), atol=1e-6)
+    assert ones.estimated_accuracy_ == pytest.approx(none.estimated_accuracy_, abs=0.02)
+    with raises("`sample_weight` must be finite and not negative; got -1.0 at row 0"):
+        model.fit(X_WINE, y_bar, sample_weight=np.full(178, -1.0))
+
+
+def test_the_held_out_part_is_weighed_too():
+    y_bar = complement(Y_WINE, 3, random_state=0)
+    weights = np.random.default_rng(0).random(178)
+    model = BoostedClassifier(n_estimators=5, refit=False, random_state=0).fit(X_WINE, y_bar, sample_weight=weights)
+    order = generator(0).permutation(178)  # as the model deals it
+    held_out = order[: int(0.2 * 178)]
+    predicted = model.predict(X_WINE[held_out])
+    expected = accuracy_score(y_bar[held_out], predicted, 3, sample_weight=weights[held_out])
+    assert model.history_["valid_accuracy"][model.best_iteration_ - 1] == pytest.approx(expected)
+    assert model.estimated_accuracy_[0] == pytest.approx(expected)
+    assert accuracy_score(y_bar[held_out], predicted, 3) != pytest.approx(expected)

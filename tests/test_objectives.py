@@ -603,3 +603,65 @@ def test_batches_refused(name, call):
 def test_logits_of_one_example_must_be_a_row(y_bar):
     with raises("`logits` must"):
         Unbiased(3)(torch.zeros(3), torch.tensor(y_bar))
+
+
+# ---- weights of examples ------------------------------------------------------------------------------------------
+
+TIMES = torch.tensor([2, 0, 3, 1, 1, 4, 0, 2, 1])
+WEIGHTED = {
+    "classes": torch.tensor(LABELS),
+    "sets": mixed_sets(9, 4, seed=2),
+    "ordinary": torch.from_numpy(is_rows(LABELS, 4)),
+}
+
+
+@pytest.mark.parametrize("labels", WEIGHTED)
+@pytest.mark.parametrize("q", [None, random_transition(4)], ids=["uniform", "biased"])
+@pytest.mark.parametrize("alpha", [None, 0.3])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_example_of_weight_m_counts_as_m_examples(name, labels, q, alpha):
+    y, x, theta = WEIGHTED[labels], inputs(), parameters(scale=3.0)
+    every = torch.arange(9).repeat_interleave(TIMES)
+
+    def found(x, y, *weights):
+        objective = OBJECTIVES[name](4, transition=q, alpha=alpha)
+        leaf = theta.clone().requires_grad_()
+        value = objective(x @ leaf, y, *weights)
+        value.backward()
+        return value.detach(), leaf.grad, objective.class_risks(x @ theta, y, *weights), objective.seen
+
+    expected = found(x[every], y[every])
+    for one, other in zip(found(x, y, TIMES), expected, strict=True):
+        torch.testing.assert_close(one, other)
+    for scale in (1e-3, 7.5):  # only their ratios matter
+        for one, other in zip(found(x, y, scale * TIMES)[:3], expected):
+            torch.testing.assert_close(one, other)
+    for one, other in zip(found(x, y, torch.ones(9)), found(x, y), strict=True):
+        torch.testing.assert_close(one, other)
+    objective = OBJECTIVES[name](4, transition=q, alpha=alpha).eval()
+    logits, both = torch.stack([x @ theta, x @ -theta]), y.expand(2, *y.shape)
+    weights = torch.stack([TIMES, TIMES.flip(0)]).double()
+    together = vmap(objective)(logits, both, weights)
+    torch.testing.assert_close(together, torch.stack([objective(logits[i], y, weights[i]) for i in range(2)]))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_batch_that_weighs_nothing_pulls_nowhere(name):
+    logits = inputs(n_inputs=4).requires_grad_()
+    value = OBJECTIVES[name](4)(logits, torch.tensor(LABELS), torch.zeros(9))
+    value.backward()
+    assert value.item() == 0
+    assert not logits.grad.any()
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1.0], "`sample_weight` must hold 9 numbers, one per row of `y_bar`; got shape (1,)"),
+        ([1.0] * 8 + [-2.0], "`sample_weight` must be finite and not negative; got -2.0"),
+        ([1.0] * 8 + [math.nan], "`sample_weight` must be finite and not negative; got nan"),
+    ],
+)
+def test_weights_refused(weights, words):
+    with raises(words):
+        Forward(4)(inputs(n_inputs=4), torch.tensor(LABELS), weights)

@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.naive_bayes import MultinomialNB
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -237,6 +237,8 @@ def test_score_takes_rows_and_names():
 EXEMPT = {
     "check_fit_score_takes_y": "the labels are called y_bar in the whole library: y is the truth, which nobody knows",
     "check_n_features_in_after_fitting": "it passes the labels to score by the name y",
+    "check_sample_weight_equivalence_on_dense_data": "it passes the labels by the name y; a test of ours has the same",
+    "check_sample_weight_equivalence_on_sparse_data": "the same",
 }
 
 
@@ -327,3 +329,33 @@ def test_the_seed_reaches_the_estimator():
 def test_errors(options, y_bar, words):
     with raises(words):
         ReductionClassifier(**options).fit(pd.DataFrame({"x": [0.0, 1.0, 2.0]}), y_bar)
+
+
+# ---- weights of examples --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encode", ["classes", "rows"])
+@pytest.mark.parametrize("q", [None, random_transition(3)], ids=["uniform", "biased"])
+def test_an_example_of_weight_m_counts_as_m_examples(encode, q):
+    X, y = load_iris(return_X_y=True)
+    y_bar = complement(y, 3, random_state=0)
+    if encode == "rows":
+        y_bar = as_sets(y_bar, 3)
+        y_bar[::4] = is_rows(y[::4], 3)
+        y_bar[::7] = False
+    times = np.random.default_rng(0).integers(0, 4, size=150)
+    for estimator in (GaussianNB(), make_pipeline(StandardScaler(with_mean=False, with_std=False), GaussianNB())):
+        model = ReductionClassifier(estimator, transition=q)
+        plain = clone(model).fit(X, y_bar).predict_proba(X)
+        weighted = clone(model).fit(X, y_bar, sample_weight=times).predict_proba(X)
+        repeated = clone(model).fit(*(np.repeat(a, times, axis=0) for a in (X, y_bar))).predict_proba(X)
+        np.testing.assert_allclose(weighted, repeated, atol=1e-6)
+        assert np.abs(weighted - plain).max() > 1e-3
+
+
+def test_weights_refused():
+    X, y = load_iris(return_X_y=True)
+    with raises("`sample_weight` must be None, since KNeighborsClassifier takes none; got some; repeat rows instead"):
+        ReductionClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(150))
+    with raises("`sample_weight` must hold 150 numbers, one per row of `y_bar`; got shape (3,)"):
+        ReductionClassifier(GaussianNB()).fit(X, y, sample_weight=np.ones(3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -290,7 +291,9 @@ def test_a_source_must_deal_and_be_known_again(tmp_path):
         population.fit(Silent(), max_epochs=1)
     with raises("to resume from a checkpoint, Nameless must have a digest() of its data"):
         population.fit(Nameless(X, y_bar, 50), max_epochs=1, checkpoint=tmp_path / "c")
-    with raises("`y_bar`, `rows`, `validation_rows` and `test` must be None where `X` is a source of them"):
+    with raises(
+        "`y_bar`, `rows`, `validation_rows`, `test` and `sample_weight` must be None where `X` is a source of them"
+    ):
         population.fit(Stream(X, y_bar, 50), y_bar, max_epochs=1)
 
     class Empty(Stream):
@@ -339,6 +342,83 @@ def test_a_resident_source_serves_another_number_of_runs():
     numbers = Resident(X, np.eye(K, dtype=int)[y_bar], K)
     with raises("`y_bar` with one row per run must have 1 rows; got shape (192, 4)"):
         Population(mlp, objectives.Forward(K)).fit(numbers, max_epochs=1)
+
+
+# ---- weights of examples ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("labels", ["single", "mixed", "one row per run"])
+def test_a_row_of_weight_m_trains_and_validates_as_m_rows(name, labels):
+    X, y, y_bar = blobs()
+    y_bar = {"single": y_bar, "mixed": mixed_labels(y), "one row per run": np.stack([y_bar, (y + 1) % K])}[labels]
+    times = np.random.default_rng(0).integers(0, 4, size=len(y))
+    rows = np.stack([np.arange(140), np.arange(52, 192)])
+    held_out = np.stack([np.setdiff1d(np.arange(192), some) for some in rows])
+    options = {"lr": 0.02, "batch_size": 1000, "optimizer": "sgd", "device": "cpu"}  # all rows in one batch
+    how = {"max_epochs": 4, "class_risks": True}
+    both = Population(mlp, objectives.make(name, K), seeds=[0, 1], **options)
+    both.fit(X, y_bar, sample_weight=times, rows=rows, validation_rows=held_out, **how)
+    for m in range(2):
+        own = y_bar[m] if labels == "one row per run" else y_bar
+        repeated = {"rows": np.repeat(rows[m], times[rows[m]])}
+        repeated |= {"validation_rows": np.repeat(held_out[m], times[held_out[m]])}
+        alone = Population(mlp, objectives.make(name, K), seeds=[m], **options).fit(X, own, **repeated, **how)
+        assert_same_runs(both, alone, 5e-5, runs=[m])
+    plain = Population(mlp, objectives.make(name, K), seeds=[0, 1], **options)
+    with pytest.raises(AssertionError):
+        assert_same_runs(plain.fit(X, y_bar, rows=rows, validation_rows=held_out, **how), both, 1e-3)
+
+
+class Weighted(Stream):
+    """A stream whose batches have weights."""
+
+    def batches(self, epoch, runs):
+        for batch in super().batches(epoch, runs):
+            yield batch._replace(weights=self._inner.weights[batch.rows])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_weights_of_a_stream_are_those_of_arrays(name):
+    X, _, y_bar = blobs()
+    weights = np.random.default_rng(0).random(192)
+    options = {"seeds": [0, 1], "lr": [0.01, 0.03], "batch_size": 48}
+    whole = Population(mlp, objectives.make(name, K), **options)
+    whole.fit(X, y_bar, sample_weight=weights, max_epochs=3, class_risks=True)
+    source = Weighted(X, y_bar, 48)
+    source._inner.weights = torch.tensor(weights, dtype=torch.float32)
+    streamed = Population(mlp, objectives.make(name, K), **options).fit(source, max_epochs=3, class_risks=True)
+    assert_same_runs(streamed, whole, 1e-5)
+    ones, none = (
+        Population(mlp, objectives.make(name, K), **options).fit(X, y_bar, sample_weight=w, max_epochs=3)
+        for w in (np.ones(192), None)
+    )
+    assert_same_runs(ones, none, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (np.ones(3), "`sample_weight` must hold 192 numbers, one per row of `y_bar`; got shape (3,)"),
+        (np.full(192, -1.0), "`sample_weight` must be finite and not negative; got -1.0 at row 0"),
+        (np.zeros(192), "`sample_weight` must be above 0 in at least one row; got only zeros"),
+    ],
+)
+def test_weights_refused(weights, words):
+    X, _, y_bar = blobs()
+    with raises(words):
+        Population(mlp, objectives.Forward(K)).fit(X, y_bar, sample_weight=weights)
+
+
+def test_a_checkpoint_of_other_weights_is_refused(tmp_path):
+    X, _, y_bar = blobs()
+    weights = np.random.default_rng(0).random(192)
+    make = functools.partial(Population, mlp, objectives.Forward(K))
+    make().fit(X, y_bar, sample_weight=weights, max_epochs=1, checkpoint=tmp_path / "c")
+    make().fit(X, y_bar, sample_weight=weights, max_epochs=2, checkpoint=tmp_path / "c")
+    for other in (None, weights[::-1]):
+        with raises("is of other data or settings"):
+            make().fit(X, y_bar, sample_weight=other, max_epochs=2, checkpoint=tmp_path / "c")
 
 
 # ---- several processes -------------------------------------------------------------------------------------------

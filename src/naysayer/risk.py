@@ -7,7 +7,8 @@ A label of example i is a row :math:`W_i` of K weights (:mod:`naysayer.labels.we
 is unbiased for the ordinary risk of any loss and model. In a mini-batch the example weighs :math:`w_i`, not 1/n; what
 weighs alike has one entry in the batch's *scales*, (..., K + 1): the weight of "not c" for each class c, then
 that of an ordinary label. They follow from the counts of the labels alone, so a batch that is spread over several
-processes needs the sum of their counts and of their risks, and is then exact.
+processes needs the sum of their counts and of their risks, and is then exact. An example with a weight m of its own
+(`sample_weight`) counts m times, in :math:`\bar\pi` and :math:`n_c` as in the risk: as if its row was there m times.
 
 Leading axes are free: a mini-batch is (..., B) labels and (..., B, K) losses, and a population of runs puts its axis
 first. Nothing here branches on values, so all of it runs under vmap and inside a CUDA graph.
@@ -25,8 +26,7 @@ def shares(counts: Tensor) -> tuple[Tensor, Tensor]:
     """Counts (..., K + 1) → the prior π̄ of complementary labels (..., K) and their share of all labels (..., 1)."""
     complementary = counts[..., :-1]
     total = complementary.sum(dim=-1, keepdim=True)
-    everything = counts.sum(dim=-1, keepdim=True).clamp(min=1.0)
-    return complementary / total.clamp(min=1e-12), total / everything
+    return complementary / total.clamp(min=1e-12), total / _or_one(counts.sum(dim=-1, keepdim=True))
 
 
 def scales_by_class(counts: Tensor, prior: Tensor, alpha: Tensor | float) -> Tensor:
@@ -37,7 +37,7 @@ def scales_by_class(counts: Tensor, prior: Tensor, alpha: Tensor | float) -> Ten
     """
     n, n_ordinary = counts[..., :-1], counts[..., -1:]
     complementary = alpha * torch.where(n > 0, prior / n.clamp(min=1e-12), 0.0)
-    ordinary = (1.0 - alpha) / n_ordinary.clamp(min=1.0)
+    ordinary = (1.0 - alpha) / _or_one(n_ordinary)
     return torch.cat([complementary, ordinary.expand(*complementary.shape[:-1], 1)], dim=-1)
 
 
@@ -49,21 +49,33 @@ def scales_by_kind(counts: Tensor, alpha: Tensor | float | None) -> Tensor:
     n_ordinary = counts[..., -1:]
     n_complementary = counts[..., :-1].sum(dim=-1, keepdim=True)
     if alpha is None:
-        return (1.0 / (n_complementary + n_ordinary).clamp(min=1.0)).expand(counts.shape)
-    complementary = (alpha / n_complementary.clamp(min=1.0)).expand(counts[..., :-1].shape)
-    return torch.cat([complementary, (1.0 - alpha) / n_ordinary.clamp(min=1.0)], dim=-1)
+        return (1.0 / _or_one(n_complementary + n_ordinary)).expand(counts.shape)
+    complementary = (alpha / _or_one(n_complementary)).expand(counts[..., :-1].shape)
+    return torch.cat([complementary, (1.0 - alpha) / _or_one(n_ordinary)], dim=-1)
+
+
+def _or_one(n: Tensor) -> Tensor:
+    """A count to divide by: 1 where there is nothing to divide."""
+    return torch.where(n > 0, n, 1.0)
+
+
+def weighted_scales(scales: Tensor, sample_weight: Tensor | None) -> Tensor:
+    """Scales of each example, where examples have weights of their own: (..., K + 1), (..., B) → (..., B, K + 1)."""
+    return scales if sample_weight is None else sample_weight.unsqueeze(-1) * scales.unsqueeze(-2)
 
 
 def example_weights(y_bar: Tensor, scales: Tensor, known_transition: bool = False) -> Tensor:
-    """The weight :math:`w_i` of each example: (..., B) or (..., B, K), (..., K + 1) → (..., B).
+    """The weight :math:`w_i` of each example: (..., B) or (..., B, K), (..., K + 1) or (..., B, K + 1) → (..., B).
 
     A set of s labels weighs the mean of its labels' weights, and an example that says nothing 0.
     """
     if not is_sets(y_bar):
-        return scales.gather(-1, y_bar)
+        if scales.dim() == y_bar.dim():
+            return scales.gather(-1, y_bar)
+        return scales.gather(-1, y_bar.unsqueeze(-1)).squeeze(-1)
     singles, ordinary = split_kinds(y_bar, known_transition)
-    complementary = (singles * scales[..., None, :-1]).sum(dim=-1)
-    return complementary + ordinary.sum(dim=-1) * scales[..., -1:]
+    each = _by_example(scales, y_bar)
+    return (singles * each[..., :-1]).sum(dim=-1) + ordinary.sum(dim=-1) * each[..., -1]
 
 
 def batch_weights(y_bar: Tensor, scales: Tensor, inverse: Tensor | None = None) -> Tensor:
@@ -74,7 +86,13 @@ def batch_weights(y_bar: Tensor, scales: Tensor, inverse: Tensor | None = None) 
     if not is_sets(y_bar):
         return example_weights(y_bar, scales).unsqueeze(-1) * label_weights(y_bar, scales.shape[-1] - 1, inverse)
     singles, ordinary = split_kinds(y_bar, inverse is not None)
-    return spread(singles * scales[..., None, :-1], inverse) + ordinary * scales[..., None, -1:]
+    each = _by_example(scales, y_bar)
+    return spread(singles * each[..., :-1], inverse) + ordinary * each[..., -1:]
+
+
+def _by_example(scales: Tensor, ruled_out: Tensor) -> Tensor:
+    """Scales with an axis of examples, of length 1 where all share them."""
+    return scales if scales.dim() == ruled_out.dim() else scales.unsqueeze(-2)
 
 
 def class_risks(losses: Tensor, weights: Tensor) -> Tensor:

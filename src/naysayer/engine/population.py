@@ -223,6 +223,7 @@ class Population:
         rows: Any = None,
         validation_rows: Any = None,
         test: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
         select: str = "accuracy",
         groups: Sequence[int] | None = None,
         patience: int | None = None,
@@ -240,6 +241,7 @@ class Population:
         max_epochs : epochs in all, those of a resumed checkpoint included.
         rows, validation_rows : (n,) rows of X for all runs, or (M, n), one row per run; by default all, and none.
         test : (X, y_true), scored after every epoch and used for nothing else.
+        sample_weight : (N,) how many times each example counts, in training and in validation; once if None.
         select : by what a run's best epoch is chosen on the validation rows: "accuracy" (unbiased zero-one), "risk"
             (unbiased cross-entropy) or "objective" (the objective's own loss).
         groups : (M,) names of groups of runs whose validation scores are averaged, so that the best epoch is chosen for
@@ -256,7 +258,7 @@ class Population:
         if patience is not None:
             check_count(patience, "`patience`")
         members = _members(groups, self.n_runs)
-        source = self._source(X, y_bar, rows, validation_rows, test)
+        source = self._source(X, y_bar, rows, validation_rows, test, sample_weight)
         source.prepare(self.seeds, self.batch_size, self.device)
         path = None if checkpoint is None else Path(checkpoint)
         stamp = "" if path is None else self._stamp(source, select, class_risks, members)
@@ -292,12 +294,13 @@ class Population:
         self.buffers = checkpoints.join([s.best_buffers for s in stacks])
         return self
 
-    def _source(self, X: Any, y_bar: Any, rows: Any, validation_rows: Any, test: Any) -> Source:
+    def _source(self, X: Any, y_bar: Any, rows: Any, validation_rows: Any, test: Any, sample_weight: Any) -> Source:
         """Take a source as it is, and make arrays one."""
         if not isinstance(X, Source):
-            return resident(X, y_bar, self.n_classes, self.n_runs, rows, validation_rows, test)
-        if any(given is not None for given in (y_bar, rows, validation_rows, test)):
-            raise ValueError("`y_bar`, `rows`, `validation_rows` and `test` must be None where `X` is a source of them")
+            return resident(X, y_bar, self.n_classes, self.n_runs, rows, validation_rows, test, sample_weight)
+        if any(given is not None for given in (y_bar, rows, validation_rows, test, sample_weight)):
+            named = "`y_bar`, `rows`, `validation_rows`, `test` and `sample_weight`"
+            raise ValueError(f"{named} must be None where `X` is a source of them")
         if X.n_classes != self.n_classes:
             raise ValueError(f"`X` must deal labels of {self.n_classes} classes; got {X.n_classes}")
         return X

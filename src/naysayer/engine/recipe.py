@@ -37,8 +37,8 @@ class Told(NamedTuple):
     """What is known of a batch of some runs, beside its inputs."""
 
     labels: Tensor  # (C, B) or (C, B, K)
-    scales: Tensor  # (C, K + 1) what a label of each kind weighs; see :mod:`naysayer.risk`
-    share: Tensor  # (C,) what any example weighs in a mean: 1 / B, B counted over all processes
+    scales: Tensor  # (C, K + 1) what a label of each kind weighs, or (C, B, K + 1) where examples have weights
+    share: Tensor  # (C,) what any example weighs in a plain mean: 1 / B, B counted over all processes
     targets: Tensor | None  # what `Recipe.targets` gave, (C, ...)
     epoch: Tensor  # (), on the device
 
@@ -118,7 +118,8 @@ def differentiate(
 
     The corrections look at the risks of the whole batch, so those are summed over the processes before.
     """
-    if type(recipe) is Recipe and reduce is None:
+    weighted = told.scales.dim() > 2  # of which no kernel knows
+    if type(recipe) is Recipe and reduce is None and not weighted:
         written_down = fused(objective, logits[0], told.labels, told.scales)
         if written_down is not None:
             value, scale, gradient = written_down

@@ -19,11 +19,11 @@ from naysayer import risk
 from naysayer.common.checks import to_numpy
 from naysayer.engine import kernels
 from naysayer.engine.augment import hash_bits
-from naysayer.labels.checks import check_labels
+from naysayer.labels.checks import check_labels, check_weight
 from naysayer.labels.weights import count_labels, is_sets
 
 Reduce = Callable[[Tensor], Tensor]
-Scored = Iterator[tuple[Tensor, Tensor]]  # blocks of inputs (C, b, ...) and labels (C, b) or (C, b, K)
+Scored = Iterator[tuple[Tensor, ...]]  # blocks of inputs (C, b, ...), labels (C, b) or (C, b, K), and perhaps weights
 
 _STEPS_AT_ONCE = 32  # dealt together at the least; as many more as their labels and counts take little memory
 _AT_ONCE = 1 << 20  # labels, or counts of labels, dealt together
@@ -35,6 +35,11 @@ class Batch(NamedTuple):
     rows: Tensor  # (S, C, B) numbers by which augmentations tell the examples apart
     labels: Tensor  # (S, C, B) classes that they are not, or (S, C, B, K) ruled out
     inputs: Tensor | None = None  # (S, C, B, ...) as floats, or as bytes; None where `Source.inputs` looks them up
+    weights: Tensor | None = None  # (S, C, B) how many times each example counts; None where all count once
+
+    def step(self, i: int) -> Batch:
+        """The batch of one of the steps, without their axis."""
+        return Batch(*(None if t is None else t[i] for t in self))  # type: ignore[arg-type]
 
 
 class Source:
@@ -73,7 +78,10 @@ class Source:
 
     def count(self, runs: slice, known_transition: bool = False) -> Tensor:
         """Count each run's training labels, (C, K + 1), by one pass over the first epoch."""
-        counted = (count_labels(b.labels, self.n_classes, known_transition).sum(dim=0) for b in self.batches(0, runs))
+        counted = (
+            count_labels(b.labels, self.n_classes, known_transition, b.weights).sum(dim=0)
+            for b in self.batches(0, runs)
+        )
         return torch.stack([counts.double() for counts in counted]).sum(dim=0)
 
     def shares(
@@ -88,7 +96,7 @@ class Source:
         batch = next(iter(self.batches(0, slice(0, 1))), None)
         if batch is None:
             raise ValueError(f"{type(self).__name__} must deal at least one batch per epoch; it dealt none")
-        return to_float(self.inputs(Batch(*(None if t is None else t[0] for t in batch)))[0, :1])  # type: ignore[arg-type]
+        return to_float(self.inputs(batch.step(0))[0, :1])
 
     def held_out(self, runs: slice, size: int) -> Scored:
         """Give the examples on which the runs are judged, at most `size` at a time; none by default."""
@@ -97,9 +105,10 @@ class Source:
     def trained_on(self, runs: slice, size: int) -> Scored:
         """Give the examples that the runs train on, in any order, at most `size` at a time."""
         for batch in self.batches(0, runs):
-            for step in zip(*(t for t in batch if t is not None)):
-                one = Batch(*step)
-                yield from zip(self.inputs(one).split(size, dim=1), one.labels.split(size, dim=1))
+            for i in range(len(batch.rows)):
+                one = batch.step(i)
+                parts = (self.inputs(one), one.labels, *(() if one.weights is None else (one.weights,)))
+                yield from zip(*(part.split(size, dim=1) for part in parts))
 
     def test(self, size: int) -> Scored:
         """Give test examples, (1, b, ...), and their true classes, (b,); none by default."""
@@ -120,6 +129,7 @@ class Resident(Source):
     n_classes : K
     rows, validation_rows : (n,) rows of X for all runs, or (M, n), one row per run; by default all, and none.
     test : (X, y_true), scored after every epoch and used for nothing else.
+    sample_weight : (N,) checked weights, how many times each row counts, in training and validation; once if None.
     """
 
     in_threads = True
@@ -133,8 +143,12 @@ class Resident(Source):
         rows: Any = None,
         validation_rows: Any = None,
         test: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
     ) -> None:
         self.n_classes = n_classes
+        self.weights = (
+            None if sample_weight is None else torch.as_tensor(sample_weight, dtype=torch.get_default_dtype())
+        )
         self.X = as_inputs(X)
         self.y = torch.as_tensor(y_bar)
         self.per_run = self.y.dim() == 2 and not is_sets(self.y)
@@ -146,6 +160,7 @@ class Resident(Source):
     def prepare(self, seeds: Sequence[int], batch_size: int, device: torch.device) -> None:
         super().prepare(seeds, batch_size, device)
         self.X, self.y = self.X.to(device).contiguous(), self.y.to(device)
+        self.weights = None if self.weights is None else self.weights.to(device)
         self._seeds = torch.tensor(list(seeds), device=device)
         if self.per_run and len(self.y) != len(seeds):
             raise ValueError(
@@ -169,7 +184,7 @@ class Resident(Source):
         order = order.view(len(order), self.n_steps, size).transpose(0, 1).contiguous()
         per_step = len(self._seeds[runs]) * self.n_classes * (size if is_sets(self.y) else 1)
         for part in order.split(max(1, _AT_ONCE // per_step // _STEPS_AT_ONCE) * _STEPS_AT_ONCE):
-            yield Batch(part, self._labels(part, runs))
+            yield Batch(part, self._labels(part, runs), weights=None if self.weights is None else self.weights[part])
 
     def inputs(self, batch: Batch) -> Tensor:
         """Look up bytes or floats; bytes on a CPU go through the same two buffers in every step, which stay cached."""
@@ -193,8 +208,9 @@ class Resident(Source):
         for m in range(runs.start, runs.start + 1 if alike else runs.stop):
             y = self.y[m] if self.per_run else self.y
             y = y if self.rows is None else y[self.rows[m]]
-            if is_sets(y):
-                each.append(count_labels(y, self.n_classes, known_transition))
+            weights = self.weights if self.weights is None or self.rows is None else self.weights[self.rows[m]]
+            if is_sets(y) or weights is not None:
+                each.append(count_labels(y, self.n_classes, known_transition, weights))
             else:
                 each.append(torch.bincount(y, minlength=self.n_classes + 1))
         return torch.stack(each).expand(runs.stop - runs.start, -1)
@@ -217,7 +233,7 @@ class Resident(Source):
 
     def digest(self) -> str:
         digest = hashlib.sha256()
-        for tensor in (self.X, self.y, self.rows, self.validation_rows, *(self.tested or ())):
+        for tensor in (self.X, self.y, self.rows, self.validation_rows, *(self.tested or ()), self.weights):
             if tensor is not None:
                 digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
                 digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
@@ -225,7 +241,8 @@ class Resident(Source):
 
     def _scored(self, rows: Tensor, runs: slice, size: int) -> Scored:
         for part in rows.split(size, dim=1):
-            yield take(self.X, part), self._labels(part, runs)
+            labels = self._labels(part, runs)
+            yield (take(self.X, part), labels, *(() if self.weights is None else (self.weights[part],)))
 
     def _labels(self, rows: Tensor, runs: slice) -> Tensor:
         """Labels of rows (..., C, B) for these runs: (..., C, B) or (..., C, B, K)."""
@@ -235,7 +252,14 @@ class Resident(Source):
 
 
 def resident(
-    X: Any, y_bar: Any, n_classes: int, n_runs: int, rows: Any, validation_rows: Any, test: tuple[Any, Any] | None
+    X: Any,
+    y_bar: Any,
+    n_classes: int,
+    n_runs: int,
+    rows: Any,
+    validation_rows: Any,
+    test: tuple[Any, Any] | None,
+    sample_weight: Any = None,
 ) -> Resident:
     """Check arrays as a caller gave them, and make them a resident source."""
     inputs = as_inputs(X)
@@ -256,6 +280,7 @@ def resident(
         rows=_check_rows(rows, len(inputs), n_runs, "rows"),
         validation_rows=_check_rows(validation_rows, len(inputs), n_runs, "validation_rows"),
         test=test,
+        sample_weight=None if sample_weight is None else check_weight(sample_weight, len(inputs)),
     )
 
 

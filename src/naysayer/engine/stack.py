@@ -93,7 +93,7 @@ class Stack:
         self.captures = device.type == "cuda" and self.recipe.captured and self.reduce is None
         self.captured = CAPTURED_STEPS if self.network.stacks else 1
         self.graphs: dict[Any, torch.cuda.CUDAGraph] = {}  # by the number of steps and the shapes
-        self.windows: dict[Any, list[Tensor]] = {}  # the batches that the next graph replayed reads, by their shapes
+        self.windows: dict[Any, Tensors] = {}  # the batches that the next graph replayed reads, by their shapes
 
     def _shares(self) -> tuple[Tensor, Tensor]:
         """π̄ of each run's own training labels, (C, K), and the weight of the complementary ones, (C, 1)."""
@@ -117,14 +117,14 @@ class Stack:
         n_steps = 0
         with self._seeded(epoch):
             for batch in self.source.batches(epoch, self.runs):
-                steps = [batch.rows, batch.labels, *self._scales(batch.labels)]
-                steps += [] if batch.inputs is None else [batch.inputs]
+                scales, share = self._scales(batch)
+                steps = {k: t for k, t in batch._asdict().items() if t is not None} | {"scales": scales, "share": share}
                 n_steps += len(batch.rows)
                 if self.captures:
                     self._replay(steps)
                 else:
-                    for step in zip(*steps):
-                        self._step(*step)
+                    for step in zip(*steps.values()):
+                        self._step(**dict(zip(steps, step)))
         return {"loss": self.loss / max(1, n_steps)} | self._scores()
 
     def _seeded(self, epoch: int) -> contextlib.AbstractContextManager[None]:
@@ -133,14 +133,14 @@ class Stack:
             return contextlib.nullcontext()
         return process.seeded(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
 
-    def _scales(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def _scales(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """What a label of each kind weighs in each of some batches, (S, C, K + 1), and any example, (S, C).
 
         Both follow from counts over all processes.
         """
-        parts = []
+        parts, labels = [], batch.labels
         for block, objective in self.blocks:
-            counts = objective.count(labels[:, block])
+            counts = objective.count(labels[:, block], None if batch.weights is None else batch.weights[:, block])
             size = torch.full_like(counts[..., :1], labels.shape[2])
             if self.reduce is not None:
                 counts, size = self.reduce(torch.cat([counts, size], dim=-1)).split([self.n_classes + 1, 1], dim=-1)
@@ -148,10 +148,19 @@ class Stack:
             parts.append((objective.scales(counts, self.prior[block], alpha), 1.0 / size.squeeze(-1)))
         return parts[0] if len(parts) == 1 else tuple(torch.cat(part, dim=1) for part in zip(*parts))  # type: ignore[return-value]
 
-    def _step(self, rows: Tensor, labels: Tensor, scales: Tensor, share: Tensor, inputs: Tensor | None = None) -> None:
+    def _step(
+        self,
+        rows: Tensor,
+        labels: Tensor,
+        scales: Tensor,
+        share: Tensor,
+        inputs: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> None:
         """One optimiser step of all runs: views → logits → risks → reduce → correct → gradients."""
         parts = self.network.parts
-        batch = Batch(rows.expand(parts, -1) if parts > 1 else rows, labels, inputs)
+        batch = Batch(rows.expand(parts, -1) if parts > 1 else rows, labels, inputs, weights)
+        scales = risk.weighted_scales(scales, weights)
         views = self.recipe.views(self.source, batch, self.seen)
         logits, gradients = self.network.run(views[0] if len(views) == 1 else torch.cat(list(views), dim=1))
         by_view = logits.unflatten(1, (len(views), -1)).transpose(0, 1)  # (V, C, B, K)
@@ -182,21 +191,21 @@ class Stack:
         parts = whole.split([g.numel() for g in gradients])
         return tuple(part.view(g.shape) for part, g in zip(parts, gradients))
 
-    def _replay(self, steps: list[Tensor]) -> None:
+    def _replay(self, steps: Tensors) -> None:
         """Run steps from captured graphs, some at a time."""
-        shapes = tuple(t.shape[1:] for t in steps)
+        shapes = tuple((name, t.shape[1:]) for name, t in steps.items())
         if shapes not in self.windows:
-            self.windows[shapes] = [t[:1].expand(self.captured, *t.shape[1:]).clone() for t in steps]
-        window, n_steps = self.windows[shapes], len(steps[0])
+            self.windows[shapes] = {k: t[:1].expand(self.captured, *t.shape[1:]).clone() for k, t in steps.items()}
+        window, n_steps = self.windows[shapes], len(steps["rows"])
         for start in range(0, n_steps, self.captured):
             length = min(self.captured, n_steps - start)
-            for place, t in zip(window, steps, strict=True):
-                place[:length].copy_(t[start : start + length])
+            for name, t in steps.items():
+                window[name][:length].copy_(t[start : start + length])
             if (length, shapes) not in self.graphs:
                 self.graphs[length, shapes] = self._capture(window, length)
             self.graphs[length, shapes].replay()
 
-    def _capture(self, window: list[Tensor], length: int) -> torch.cuda.CUDAGraph:
+    def _capture(self, window: Tensors, length: int) -> torch.cuda.CUDAGraph:
         """Capture so many steps in a CUDA graph. The warm-up that this needs is undone."""
         if all(self.windows[shapes] is not window for _, shapes in self.graphs):
             touched = [*self.state().values(), self.loss]
@@ -205,7 +214,7 @@ class Stack:
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(2):
-                    self._step(*(t[0] for t in window))
+                    self._step(**{name: t[0] for name, t in window.items()})
             torch.cuda.current_stream().wait_stream(side)
             with torch.no_grad():
                 for tensor, value in zip(touched, before, strict=True):
@@ -213,7 +222,7 @@ class Stack:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for i in range(length):
-                self._step(*(t[i] for t in window))
+                self._step(**{name: t[i] for name, t in window.items()})
         return graph
 
     # ---- scores and states ----------------------------------------------------------------------------------
@@ -228,18 +237,18 @@ class Stack:
     def _valid_scores(self) -> Tensors:
         sums = torch.zeros(4, self.size, dtype=torch.float64, device=self.loss.device)
         scored = False
-        for x, labels in self.source.held_out(self.runs, self._block()):
-            sums += self._estimates(self.network.logits(to_float(x)), labels)
+        for x, labels, *weights in self.source.held_out(self.runs, self._block()):
+            sums += self._estimates(self.network.logits(to_float(x)), labels, *weights)
             scored = True
         if self.reduce is not None:  # other processes may have examples where this one has none
             sums = self.reduce(sums)
             scored = bool(sums[3].any())
         if not scored:
             return {}
-        accuracy, cross, own = sums[:3] / sums[3].clamp(min=1)
+        accuracy, cross, own = sums[:3] / torch.where(sums[3] > 0, sums[3], 1.0)
         return {"valid_accuracy": accuracy, "valid_risk": cross, "valid_objective": own}
 
-    def _estimates(self, logits: Tensor, y: Tensor) -> Tensor:
+    def _estimates(self, logits: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         """Sums over a block of the zero-one weights, the cross-entropy risk, the objective's own loss, and a count."""
         sums = []
         for block, objective in self.blocks:
@@ -248,20 +257,22 @@ class Stack:
             hit = weights_at(labels, g.argmax(dim=-1), self.n_classes, inverse)
             cross = (label_weights(labels, self.n_classes, inverse) * cross_entropy(g)).sum(dim=-1)
             values = (hit, cross, objective.example_losses(g, labels))
-            parts = [torch.where(said, t, 0.0).sum(dim=-1, dtype=torch.float64) for t in values]
-            sums.append(torch.stack([*parts, said.sum(dim=-1).double()]))
+            times = said.double() if weights is None else torch.where(said, weights[block].double(), 0.0)
+            parts = [(times * torch.where(said, t, 0.0)).sum(dim=-1) for t in values]
+            sums.append(torch.stack([*parts, times.sum(dim=-1)]))
         return torch.cat(sums, dim=1)
 
     def _class_risks(self) -> Tensors:
         """Each class's part of the unbiased cross-entropy risk on the training rows."""
         risks = torch.zeros(self.size, self.n_classes, dtype=torch.float64, device=self.loss.device)
-        n = torch.zeros((), dtype=torch.float64, device=self.loss.device)
-        for x, labels in self.source.trained_on(self.runs, self._block()):
+        n = torch.zeros(self.size, dtype=torch.float64, device=self.loss.device)
+        for x, labels, *given in self.source.trained_on(self.runs, self._block()):
             losses = cross_entropy(self.network.logits(to_float(x)))
+            times = given[0] if given else torch.ones_like(losses[..., 0])
             for block, objective in self.blocks:
                 weights = label_weights(labels[block], self.n_classes, objective.inverse)
-                risks[block] += risk.class_risks(losses[block], weights)
-            n += labels.shape[1]
+                risks[block] += risk.class_risks(losses[block], times[block].unsqueeze(-1) * weights)
+            n += times.sum(dim=-1, dtype=torch.float64)
         if self.reduce is not None:
             risks, n = self.reduce(risks), self.reduce(n)
         return {f"class_risk_{k}": risks[:, k] / n for k in range(self.n_classes)}

@@ -83,6 +83,23 @@ def check_labels(y_bar: Any, n_classes: int | None = None) -> tuple[NDArray[Any]
     return y_bar, y_bar.shape[1]
 
 
+def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
+    """Check the weights of n examples."""
+    weight = to_numpy(sample_weight)
+    if weight.ndim != 1 or len(weight) != n:
+        raise ValueError(f"`sample_weight` must hold {n} numbers, one per row of `y_bar`; got shape {weight.shape}")
+    if weight.dtype.kind not in "fiub":
+        raise ValueError(f"`sample_weight` must hold numbers; got dtype {weight.dtype}")
+    weight = weight.astype(np.float64)
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(f"`sample_weight` must be finite and not negative; got {weight[i]} at row {i}")
+    if not weight.any():
+        raise ValueError("`sample_weight` must be above 0 in at least one row; got only zeros")
+    return weight
+
+
 def check_transition(transition: Any, n_classes: int | None = None) -> NDArray[np.float64]:
     """Check that Q is square, of the right size, and that its rows are distributions."""
     try:

@@ -121,10 +121,17 @@ def spread(singles: Tensor, inverse: Tensor | None) -> Tensor:
     return singles.sum(dim=-1, keepdim=True) - (singles.shape[-1] - 1) * singles
 
 
-def count_labels(y_bar: Tensor, n_classes: int, known_transition: bool = False) -> Tensor:
-    """Count labels of a batch: (..., K + 1), "not c" for each class c, then the ordinary ones."""
+def count_labels(
+    y_bar: Tensor, n_classes: int, known_transition: bool = False, sample_weight: Tensor | None = None
+) -> Tensor:
+    """Count labels of a batch: (..., K + 1), "not c" for each class c, then the ordinary ones.
+
+    An example of weight m, (..., B), counts m times; once where there are no weights.
+    """
     if not is_sets(y_bar):  # no (B, K) array, however large K is
-        ones = torch.ones_like(y_bar, dtype=torch.get_default_dtype())
+        ones = torch.ones_like(y_bar, dtype=torch.get_default_dtype()) if sample_weight is None else sample_weight
         return ones.new_zeros(()).expand(*y_bar.shape[:-1], n_classes + 1).scatter_add(-1, y_bar, ones)
     singles, ordinary = split_kinds(y_bar, known_transition)
+    if sample_weight is not None:
+        singles, ordinary = sample_weight.unsqueeze(-1) * singles, sample_weight.unsqueeze(-1) * ordinary
     return torch.cat([singles.sum(dim=-2), ordinary.sum(dim=(-2, -1)).unsqueeze(-1)], dim=-1)

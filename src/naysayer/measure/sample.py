@@ -14,7 +14,7 @@ from torch import Tensor
 
 from naysayer.common.checks import to_numpy
 from naysayer.labels import transition as transitions
-from naysayer.labels.checks import check_classes, check_labels, check_transition
+from naysayer.labels.checks import check_classes, check_labels, check_transition, check_weight
 from naysayer.labels.kinds import is_ordinary
 from naysayer.labels.weights import label_weights, one_hot, split_kinds, spread, weights_at
 from naysayer.measure.intervals import Floats, Interval, effective_counts, mean_bounds, tail_at_zero, within
@@ -303,23 +303,6 @@ def informative(labels: NDArray[Any], weight: Floats | None = None) -> NDArray[n
             f"`y_bar` must rule out a class in at least one row{which}; got only rows that rule out nothing"
         )
     return rows
-
-
-def check_weight(sample_weight: Any, n: int) -> Floats:
-    """Check the weights of n examples."""
-    weight = to_numpy(sample_weight)
-    if weight.ndim != 1 or len(weight) != n:
-        raise ValueError(f"`sample_weight` must hold {n} numbers, one per row of `y_bar`; got shape {weight.shape}")
-    if weight.dtype.kind not in "fiub":
-        raise ValueError(f"`sample_weight` must hold numbers; got dtype {weight.dtype}")
-    weight = weight.astype(np.float64)
-    wrong = ~(np.isfinite(weight) & (weight >= 0))
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise ValueError(f"`sample_weight` must be finite and not negative; got {weight[i]} at row {i}")
-    if not weight.any():
-        raise ValueError("`sample_weight` must be above 0 in at least one row; got only zeros")
-    return weight
 
 
 def read(

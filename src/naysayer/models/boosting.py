@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from naysayer.labels import transition as transitions
-from naysayer.labels.checks import check_labels
+from naysayer.labels.checks import check_labels, check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.labels.kinds import is_ordinary
@@ -80,14 +80,20 @@ def complementary_objective(
 
 
 def _complementary_objective(
-    labels: NDArray[Any], n_classes: int, transition: ArrayLike | None, correction: str
+    labels: NDArray[Any],
+    n_classes: int,
+    transition: ArrayLike | None,
+    correction: str,
+    sample_weight: Floats | None = None,
 ) -> TreeObjective:
-    """Make the objective of labels that were checked."""
+    """Make the objective of labels and weights that were checked."""
     if correction not in CORRECTIONS:
         raise ValueError(f"`correction` must be one of {', '.join(CORRECTIONS)}; got {correction!r}")
     objective = CORRECTIONS[correction](n_classes, transition=transition)
     curvature = (_likelihood_curvature if correction == "forward" else _weight_curvature)(labels, n_classes, transition)
-    said = labels.any(axis=1) if labels.ndim == 2 else np.ones(len(labels), dtype=bool)
+    times = np.ones(len(labels)) if sample_weight is None else sample_weight
+    total = (times * (labels.any(axis=1) if labels.ndim == 2 else 1)).sum()
+    weights = None if sample_weight is None else torch.tensor(sample_weight, dtype=torch.get_default_dtype())
 
     def gradient_and_curvature(scores: Floats, dataset: Any) -> tuple[Floats, Floats]:
         if scores.shape != (len(labels), n_classes):
@@ -98,10 +104,11 @@ def _complementary_objective(
         if dataset is not None and dataset.get_weight() is not None:
             raise ValueError("the dataset must have no weights; got some; repeat its rows instead")
         logits = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
-        (gradient,) = torch.autograd.grad(objective.value(logits, torch.from_numpy(labels)), logits)
+        (gradient,) = torch.autograd.grad(objective.value(logits, torch.from_numpy(labels), weights), logits)
         h = curvature(torch.softmax(logits.detach(), dim=-1))
+        h = h if weights is None else weights.unsqueeze(-1) * h
         # A sum of curvatures of exactly 0 would divide by zero in a leaf of examples that are all certain.
-        return gradient.numpy() * said.sum(), h.clamp(min=1e-12).numpy()
+        return gradient.numpy() * total, h.clamp(min=1e-12).numpy()
 
     return gradient_and_curvature
 
@@ -180,8 +187,11 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y_bar: Any) -> BoostedClassifier:
-        """Learn from features (N, D), dense or sparse, and (N,) class values or an (N, K) ruled-out matrix."""
+    def fit(self, X: Any, y_bar: Any, sample_weight: Any = None) -> BoostedClassifier:
+        """Learn from features (N, D), dense or sparse, and (N,) class values or an (N, K) ruled-out matrix.
+
+        `sample_weight` (N,) says how many times each example counts, where rounds are chosen too.
+        """
         X = self._take(X, reset=True)
         labels, self.classes_ = encode_labels(y_bar, self.classes)
         if len(labels) != X.shape[0]:
@@ -189,7 +199,9 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"`validation_fraction` must be from 0 to below 1; got {self.validation_fraction}")
         n_classes, rng = len(self.classes_), generator(self.random_state)
-        said = np.flatnonzero(labels.any(axis=1)) if labels.ndim == 2 else np.arange(len(labels))
+        times = None if sample_weight is None else check_weight(sample_weight, len(labels))
+        says = labels.any(axis=1) if labels.ndim == 2 else np.ones(len(labels), dtype=bool)
+        said = np.flatnonzero(says if times is None else says & (times > 0))
         if len(said) == 0:
             raise ValueError("`y_bar` must rule out a class in at least one row; got none")
         order = rng.permutation(said)
@@ -198,16 +210,17 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         seed = int(rng.integers(2**31 - 1))
         self.history_: dict[str, Floats] = {}
         self.estimated_accuracy_: Interval | None = None
-        self.booster_, record = self._boost(X, labels, np.sort(rows), held_out, self.n_estimators, seed)
+        self.booster_, record = self._boost(X, labels, times, np.sort(rows), held_out, self.n_estimators, seed)
         self.best_iteration_ = self.booster_.current_iteration()
         if n_held_out > 0:
             self.history_ = {name: np.array(values) for name, values in record["held out"].items()}
             self.best_iteration_ = self.booster_.best_iteration
             predicted = self._scores(X[held_out]).argmax(axis=1)
-            sample, (predicted,) = take(labels[held_out], n_classes, self.transition, y_pred=predicted)
+            held = take(labels[held_out], n_classes, self.transition, _at(times, held_out), y_pred=predicted)
+            sample, (predicted,) = held
             self.estimated_accuracy_ = sample.accuracy_interval(predicted, tail_probability(0.95))
             if self.refit:
-                self.booster_, _ = self._boost(X, labels, said, held_out[:0], self.best_iteration_, seed)
+                self.booster_, _ = self._boost(X, labels, times, said, held_out[:0], self.best_iteration_, seed)
         return self
 
     def predict_proba(self, X: Any) -> Floats:
@@ -244,7 +257,14 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         return csr_matrix(X) if issparse(X) else X
 
     def _boost(
-        self, X: Any, labels: NDArray[Any], rows: NDArray[Any], held_out: NDArray[Any], n_rounds: int, seed: int
+        self,
+        X: Any,
+        labels: NDArray[Any],
+        times: Floats | None,
+        rows: NDArray[Any],
+        held_out: NDArray[Any],
+        n_rounds: int,
+        seed: int,
     ) -> tuple[Any, dict[str, dict[str, list[float]]]]:
         """Boost on `rows`, watching `held_out` where there are any; give the booster and what was seen."""
         lightgbm = _import_lightgbm()
@@ -272,13 +292,15 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
             watched = {
                 "valid_sets": [train.create_valid(X[held_out], params=parameters)],
                 "valid_names": ["held out"],
-                "feval": _held_out_scores(labels[held_out], n_classes, self.transition),
+                "feval": _held_out_scores(labels[held_out], n_classes, self.transition, _at(times, held_out)),
                 "callbacks": [
                     lightgbm.record_evaluation(record),
                     lightgbm.early_stopping(self.patience, first_metric_only=True, verbose=False),
                 ],
             }
-        objective = _complementary_objective(labels[rows], n_classes, self.transition, self.correction)
+        objective = _complementary_objective(
+            labels[rows], n_classes, self.transition, self.correction, _at(times, rows)
+        )
         parameters |= {"objective": objective, "num_class": n_classes}
         return lightgbm.train(parameters, train, n_rounds, **watched), record
 
@@ -337,13 +359,22 @@ def _sizes(labels: NDArray[Any]) -> Tensor:
     return torch.from_numpy(size.astype(np.float64))
 
 
-def _held_out_scores(labels: NDArray[Any], n_classes: int, q: ArrayLike | None) -> Callable[[Floats, Any], Any]:
+def _at(times: Floats | None, rows: NDArray[Any]) -> Floats | None:
+    """The weights of some rows, where there are weights."""
+    return None if times is None else times[rows]
+
+
+def _held_out_scores(
+    labels: NDArray[Any], n_classes: int, q: ArrayLike | None, sample_weight: Floats | None
+) -> Callable[[Floats, Any], Any]:
     """Make the function that LightGBM calls on the held-out part after each round."""
     forward = Forward(n_classes, q)
-    sample, _ = take(labels, n_classes, q)
+    sample, _ = take(labels, n_classes, q, sample_weight)
+    weights = None if sample_weight is None else torch.tensor(sample_weight, dtype=torch.get_default_dtype())
 
     def evaluate(scores: Floats, _: Any) -> list[tuple[str, float, bool]]:
-        loss = float(forward.value(torch.from_numpy(np.ascontiguousarray(scores)), torch.from_numpy(labels)))
+        logits = torch.from_numpy(np.ascontiguousarray(scores))
+        loss = float(forward.value(logits, torch.from_numpy(labels), weights))
         return [("valid_loss", loss, False), ("valid_accuracy", sample.accuracy(scores.argmax(axis=1)), True)]
 
     return evaluate

@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from naysayer.labels import transition
+from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.labels.kinds import is_ordinary
@@ -81,22 +82,34 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
         self.transition = transition
         self.random_state = random_state
 
-    def fit(self, X: Any, y_bar: Any) -> ReductionClassifier:
-        """Fit the classifier to the labels: (N, D), and (N,) class values or an (N, K) ruled-out matrix."""
+    def fit(self, X: Any, y_bar: Any, sample_weight: Any = None) -> ReductionClassifier:
+        """Fit the classifier to the labels: (N, D), and (N,) class values or an (N, K) ruled-out matrix.
+
+        `sample_weight` (N,) says how many times each example counts; `estimator` must take it.
+        """
         validate_data(self, X, skip_check_array=True)
         labels, self.classes_ = encode_labels(y_bar, self.classes)
         X, labels = indexable(X, labels)
+        times = None if sample_weight is None else check_weight(sample_weight, len(labels))
         n_classes = len(self.classes_)
         q = transition.uniform(n_classes) if self.transition is None else self.transition
         self._inverse = transition.inverse(q, n_classes)
         rng = generator(self.random_state)
         estimator = self._seeded_clone(rng)
         arguments: dict[str, NDArray[np.float64]] = {}
+        weight_name = _weight_name(estimator)
+        if times is not None and weight_name is None:
+            name = type(estimator).__name__
+            raise ValueError(f"`sample_weight` must be None, since {name} takes none; got some; repeat rows instead")
+        if times is not None and labels.ndim == 1:
+            rows = np.flatnonzero(times)
+            X, labels, arguments[str(weight_name)] = _safe_indexing(X, rows), labels[rows], times[rows]
         if labels.ndim == 2:
             shares = _label_shares(labels, None if self.transition is None else np.asarray(self.transition))
-            weight_name = _weight_name(estimator)
             if weight_name is None:
                 shares = _draw(shares, rng)
+            if times is not None:
+                shares = shares * times[:, None]
             rows, labels = np.nonzero(shares)
             if len(rows) == 0:
                 raise ValueError("`y_bar` must rule out a class in at least one row; got none")

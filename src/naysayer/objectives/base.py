@@ -73,36 +73,44 @@ class Objective(nn.Module):
 
     # ---- in anyone's loop ---------------------------------------------------------------------------------------
 
-    def forward(self, logits: Tensor, y_bar: Tensor) -> Tensor:
-        """Give the scalar whose gradient is the update's direction: (B, K), (B,) or (B, K) → ()."""
-        return self.value(logits, self._check(logits, y_bar))
+    def forward(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """Give the scalar whose gradient is the update's direction: (B, K), (B,) or (B, K), (B,) → ().
 
-    def value(self, logits: Tensor, y_bar: Tensor) -> Tensor:
-        """Give what a call gives, of labels that were checked before."""
-        counts = self.count(y_bar)
-        risks = self.risks(logits, y_bar, self.scales(counts, *self._shares(counts, y_bar, count=self.training)))
+        An example of weight m counts as m equal ones; without weights, each counts once.
+        """
+        return self.value(logits, self._check(logits, y_bar), self._check_weights(logits, sample_weight))
+
+    def value(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """Give what a call gives, of labels and weights that were checked before."""
+        counts = self.count(y_bar, sample_weight)
+        scales = self.scales(counts, *self._shares(counts, y_bar, count=self.training))
+        risks = self.risks(logits, y_bar, risk.weighted_scales(scales, sample_weight))
         coefficients, scale = self.correct(risks.detach())
         return (coefficients * risks).sum(dim=-1) * scale
 
-    def class_risks(self, logits: Tensor, y_bar: Tensor) -> Tensor:
+    def class_risks(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         r"""Split the unbiased risk by ordinary class, :math:`r_k = \sum_i w_i W_{ik}\, \ell(k, g(x_i))`: (K,)."""
-        y_bar = self._check(logits, y_bar)
-        counts = self.count(y_bar)
+        y_bar, sample_weight = self._check(logits, y_bar), self._check_weights(logits, sample_weight)
+        counts = self.count(y_bar, sample_weight)
         scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
+        scales = risk.weighted_scales(scales, sample_weight)
         return risk.class_risks(self.loss(logits), risk.batch_weights(y_bar, scales, self.inverse))
 
     # ---- what a step is made of; nothing is checked, and leading axes are free ----------------------------------
 
-    def count(self, y_bar: Tensor) -> Tensor:
-        """Count the labels of a batch: (..., B) or (..., B, K) → (..., K + 1)."""
-        return count_labels(y_bar, self.n_classes, self.inverse is not None)
+    def count(self, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """Count the labels of a batch, an example of weight m m times: (..., B) or (..., B, K) → (..., K + 1)."""
+        return count_labels(y_bar, self.n_classes, self.inverse is not None, sample_weight)
 
     def scales(self, counts: Tensor, prior: Tensor, alpha: Tensor | float) -> Tensor:
         """Give what a label of each kind weighs in a batch of these counts, (..., K + 1); see :mod:`naysayer.risk`."""
         return risk.scales_by_kind(counts, None if self.alpha is None else alpha)
 
     def risks(self, logits: Tensor, y_bar: Tensor, scales: Tensor) -> Tensor:
-        """Give the risks that the correction looks at, sums over the batch: (..., B, K) → (..., R)."""
+        """Give the risks that the correction looks at, sums over the batch: (..., B, K) → (..., R).
+
+        `scales` are those of the batch, (..., K + 1), or where examples have weights, of each, (..., B, K + 1).
+        """
         weights = risk.example_weights(y_bar, scales, self.inverse is not None)
         return (weights * self.example_losses(logits, y_bar)).sum(dim=-1, keepdim=True)
 
@@ -142,6 +150,26 @@ class Objective(nn.Module):
             checked, _ = check_labels(y_bar, self.n_classes)
             return torch.from_numpy(checked)
         return y_bar if y_bar.dim() < logits.dim() else y_bar.bool()
+
+    def _check_weights(self, logits: Tensor, sample_weight: Any) -> Tensor | None:
+        """Check weights as labels are checked, and take them in the type of counts."""
+        if sample_weight is None:
+            return None
+        if not isinstance(sample_weight, Tensor):
+            sample_weight = torch.as_tensor(sample_weight, device=logits.device)
+        if sample_weight.shape != logits.shape[:-1]:
+            raise ValueError(
+                f"`sample_weight` must hold {logits.shape[-2]} numbers, one per row of `y_bar`; "
+                f"got shape {tuple(sample_weight.shape)}"
+            )
+        wrapped = torch._C._functorch.is_functorch_wrapped_tensor(sample_weight) or torch.compiler.is_compiling()
+        if not wrapped and sample_weight.device.type == "cpu":
+            wrong = ~(torch.isfinite(sample_weight) & (sample_weight >= 0))
+            if wrong.any():
+                raise ValueError(
+                    f"`sample_weight` must be finite and not negative; got {sample_weight[wrong][0].item()}"
+                )
+        return sample_weight.to(torch.get_default_dtype())
 
 
 def parameters_of(kind: type[Objective]) -> list[str]:
