@@ -242,6 +242,8 @@ def test_score_takes_rows_and_names():
 EXEMPT = {
     "check_fit_score_takes_y": "the labels are called y_bar in the whole library: y is the truth, which nobody knows",
     "check_n_features_in_after_fitting": "it passes the labels to score by the name y",
+    "check_sample_weight_equivalence_on_dense_data": "it passes the labels by the name y; a test of ours has the same",
+    "check_sample_weight_equivalence_on_sparse_data": "the same",
 }
 
 
