@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch, check_array
 from torch import Tensor
 
+from naysayer.labels.transition import Estimated
 from naysayer.measure.intervals import Interval
 
 Tensors = dict[str, Tensor]
@@ -169,6 +170,7 @@ _WRITERS: dict[type, tuple[str, Callable[[Any, Tensors], Described]]] = {
     bytes: ("bytes", lambda value, _: {"hex": value.hex()}),
     tuple: ("tuple", _describe_items),
     Interval: ("interval", _describe_items),
+    Estimated: ("estimated", lambda value, _: value.to_json()),
     set: ("set", lambda value, tensors: _describe_items(sorted(value, key=str), tensors)),
     frozenset: ("frozenset", lambda value, tensors: _describe_items(sorted(value, key=str), tensors)),
     dict: ("dict", lambda value, tensors: _describe_items(list(value.items()), tensors)),
@@ -285,6 +287,7 @@ _READERS: dict[str, Callable[[Described, Tensors], Any]] = {
     "bytes": lambda described, _: bytes.fromhex(described["hex"]),
     "tuple": lambda described, tensors: tuple(_items(described, tensors)),
     "interval": lambda described, tensors: Interval(*_items(described, tensors)),
+    "estimated": lambda described, _: Estimated.from_json(described),
     "set": lambda described, tensors: set(_items(described, tensors)),
     "frozenset": lambda described, tensors: frozenset(_items(described, tensors)),
     "dict": lambda described, tensors: dict(_items(described, tensors)),
