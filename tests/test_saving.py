@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 import torch
+from sklearn.naive_bayes import GaussianNB
 
 from helpers import raises
-from naysayer import ComplementaryClassifier, metrics, transition
+from naysayer import ComplementaryClassifier, ReductionClassifier, metrics, transition
 from naysayer.collect import learn
 from naysayer.common.files import write_tensors
 from naysayer.data.items import image_item, record_item, text_item
@@ -180,10 +181,16 @@ def test_an_estimated_transition_keeps_its_pairs(tmp_path):
     X = np.eye(3, dtype=np.float32)[y]
     model = ComplementaryClassifier("forward", "linear", max_epochs=1, n_seeds=1, transition=q, device="cpu")
     model.fit(X, y_bar).save(tmp_path / "model")
-    loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu").transition
-    assert isinstance(loaded, transition.Estimated)
-    np.testing.assert_array_equal(loaded, np.asarray(q))
-    np.testing.assert_array_equal(loaded.counts, q.counts)
-    assert (loaded.model, loaded.choice, loaded.strength) == (q.model, q.choice, q.strength)
+    reduced = ReductionClassifier(GaussianNB(), transition=q).fit(X, y_bar)
+    reduced.save(tmp_path / "reduced")
+    again = (
+        ComplementaryClassifier.load(tmp_path / "model", device="cpu"),
+        ReductionClassifier.load(tmp_path / "reduced"),
+    )
     interval = metrics.accuracy_interval(y_bar, y, 3, transition=q)
-    assert metrics.accuracy_interval(y_bar, y, 3, transition=loaded) == interval
+    for loaded in (model.transition for model in again):
+        assert isinstance(loaded, transition.Estimated)
+        np.testing.assert_array_equal(loaded, np.asarray(q))
+        np.testing.assert_array_equal(loaded.counts, q.counts)
+        assert (loaded.model, loaded.choice, loaded.strength) == (q.model, q.choice, q.strength)
+        assert metrics.accuracy_interval(y_bar, y, 3, transition=loaded) == interval

@@ -15,7 +15,7 @@ import numpy as np
 
 from naysayer.common.files import read_tensors, write_tensors, write_text
 from naysayer.labels.transition import Estimated
-from naysayer.models.objects import KIND, describe, rebuild
+from naysayer.models.objects import describe, rebuild
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,7 +62,10 @@ def read_model(folder: str | os.PathLike[str], kind: str = NETWORK) -> tuple[dic
     read = _read(folder)
     if read["model"] != kind:
         raise ValueError(f"{folder} holds a {read['model']}, not a {kind}; use naysayer.models.loading.load_model")
-    return {part: read[part] for part in PARTS}, read_tensors(folder / read["weights"])[0]
+    about, tensors = {part: read[part] for part in PARTS}, read_tensors(folder / read["weights"])[0]
+    if kind == NETWORK and isinstance(about["settings"].get("transition"), dict):  # it was estimated
+        about["settings"]["transition"] = rebuild(about["settings"]["transition"], tensors)
+    return about, tensors
 
 
 def kind_of(folder: str | os.PathLike[str]) -> str:
@@ -77,9 +80,6 @@ def _read(folder: Path) -> dict[str, Any]:
         if read["format"] != FORMAT:
             raise ValueError(f"it has format {read['format']}, and this release reads {FORMAT}")
         about = {part: dict(read[part]) for part in PARTS}
-        transition = about["settings"].get("transition")
-        if isinstance(transition, dict) and KIND not in transition:
-            about["settings"]["transition"] = Estimated.from_json(transition)
         if "network" in about["extra"]:  # where models from stores used to keep the name of theirs
             about["settings"].setdefault("network", about["extra"]["network"])
         return about | {"model": str(read.get("model", NETWORK)), "weights": Path(str(read["weights"])).name}
@@ -120,7 +120,7 @@ def read_estimator(folder: str | os.PathLike[str], cls: type[Model]) -> Model:
 def numpy_to_json(value: Any) -> Any:
     """Give numpy's numbers and arrays as JSON has them; anything else it cannot hold."""
     if isinstance(value, Estimated) and hasattr(value, "counts"):
-        return value.to_json()
+        return describe(value, {})
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"cannot save {type(value).__name__} as JSON")
