@@ -20,6 +20,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 
+from naysayer.engine import process
 from naysayer.engine.population import logits_of
 from naysayer.labels import transition as transitions
 from naysayer.labels.kinds import is_ordinary
@@ -86,7 +87,7 @@ class Networks:
         cls, name: str | None, tensors: Tensors, build: nn.Module | Callable[[], nn.Module], device: torch.device
     ) -> Networks:
         """Take over the states of runs; the network is built anew."""
-        with torch.random.fork_rng(devices=[]):  # the start that it draws is not used
+        with process.seeded():  # the start that it draws is not used
             module = (build if isinstance(build, nn.Module) else build()).to(device)
         states = [
             {k.removeprefix(p): v.to(device) for k, v in tensors.items() if k.startswith(p)}
@@ -135,6 +136,7 @@ class Forest:
             random_state=seed,
         )
         trees.fit(X, np.eye(n_classes)[labels] if labels.ndim == 1 else label_shares(labels, q), sample_weight=weight)
+        trees.set_params(n_jobs=None)  # threads would add up the trees' predictions in any order
         forest = cls(trees, transitions.inverse(q, n_classes))
         total, times = np.zeros((n, n_classes)), np.zeros((n, 1))
         for tree, drawn in zip(trees.estimators_, trees.estimators_samples_):
