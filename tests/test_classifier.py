@@ -181,8 +181,7 @@ def test_what_learned_has_the_weight_and_what_did_not_has_little():
     named = [(t["method"], t["network"], t["lr"]) for t in model.trials_]
     assert named == [("forward", network, lr) for network in ("mlp", "linear") for lr in (1e-7, 0.01)]
     slow, fast = model.trials_[::2], model.trials_[1::2]
-    assert sum(t["weight"] for t in fast) > 0.8
-    assert max(t["weight"] for t in slow) < 0.1
+    assert sum(t["weight"] for t in fast) > 3 * sum(t["weight"] for t in slow)  # all are believed in a little
     assert sum(t["weight"] for t in model.trials_) <= 1 + 1e-9
     assert model.lr_ == 0.01
     assert model.network_ == max(model.trials_, key=lambda t: t["weight"])["network"]
@@ -647,7 +646,8 @@ def test_data_refused(change, words):
     [
         (
             {"method": "magic"},
-            "one of free, max, ascent, forward, pairwise, linear, forest, boosting, neighbours; got 'magic'",
+            "`method` must be 'auto' or one of free, max, ascent, forward, pairwise, linear, forest, boosting, "
+            "neighbours; got 'magic'",
         ),
         ({"method": ["free", None]}, "`method` must be 'auto' or one of"),
         ({"method": 5}, "`method` must be 'auto' or one of"),
@@ -1153,10 +1153,12 @@ def test_a_damaged_model_gives_one_clear_error(tmp_path, fitted):
     ]
     damages += [about | {"fitted": fit | {"classes": ["a", "b"]}}, about | {"fitted": fit | {"shape": [7]}}]
     damages += [about | {"settings": about["settings"] | {"hidden": [0]}}]
-    damages += [about | {"settings": about["settings"] | {"network": "transformer"}}]
     damages += [about | {"weights": "../../etc/passwd"}]
     damages += [about | {"fitted": fit | {key: []}} for key in ("members", "temperatures", "weights")]
-    damages += [about | {"fitted": fit | {"members": [{"kind": "oracle"}]}}]
+    damages += [
+        about | {"fitted": fit | {"members": [one]}}
+        for one in ({"kind": "oracle"}, {"kind": "networks", "network": "transformer"}, {"kind": "networks"}, {}, 3)
+    ]
     for damage in damages:
         path.write_text(json.dumps(damage))
         with pytest.raises((ValueError, FileNotFoundError), match=r"model|network|no file at|hidden"):

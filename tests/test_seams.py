@@ -530,5 +530,6 @@ def test_a_classifier_starts_from_a_backbone(frozen):
     model = ComplementaryClassifier("forward", network, lr=0.02, max_epochs=25, n_seeds=2, random_state=0)
     model.fit(X, y_bar)
     assert (model.predict(X) == y).mean() > 0.8
-    learned = {**model.parameters_, **model.buffers_}["0.0.weight"]
+    (member,) = model.members_
+    learned = {**member.parameters, **member.buffers}["0.0.weight"]
     assert torch.equal(learned, backbone[0].weight.detach().expand_as(learned)) == frozen

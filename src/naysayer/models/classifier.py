@@ -331,7 +331,10 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         if n * n_classes <= 20_000_000:
             found.append(_Candidate("forest"))
         if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
-            found.append(_Candidate("boosting"))
+            rows = examples.inputs.flatten(1)
+            differ = (rows != rows.median(dim=0).values).any(dim=1).sum()
+            if differ > max(1, self.validation_fraction * n):  # else those left to learn from may be all alike
+                found.append(_Candidate("boosting"))
         if (n + len(examples.unlabelled)) ** 2 * n_features <= 400_000_000_000:
             found.append(_Candidate("neighbours"))
         return found

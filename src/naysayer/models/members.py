@@ -141,8 +141,9 @@ class Forest:
         total, times = np.zeros((n, n_classes)), np.zeros((n, 1))
         for tree, drawn in zip(trees.estimators_, trees.estimators_samples_):
             left = np.setdiff1d(np.arange(n), drawn)
-            total[left] += tree.predict(X[left])
-            times[left] += 1
+            if len(left) > 0:  # a tree may draw all of a few rows
+                total[left] += tree.predict(X[left])
+                times[left] += 1
         held_out = np.where(times > 0, total / np.maximum(times, 1), np.nan)
         return forest, project_to_simplex(held_out @ forest.inverse)[None].astype(np.float32)
 
@@ -185,13 +186,12 @@ class Boosted:
             model = BoostedClassifier(
                 N_ROUNDS,
                 num_leaves=N_LEAVES,
-                classes=np.arange(n_classes),
                 transition=transition,
-                validation_fraction=0,
                 n_jobs=1 if X.size < 1_000_000 else None,  # threads that wait for each other cost more than they save
-                random_state=seed + i,
             )
-            boosters.append(model.fit(X[rows], labels[rows], None if weight is None else weight[rows]).booster_)
+            model.classes_ = np.arange(n_classes)
+            booster, _ = model._boost(X, labels, weight, rows, rows[:0], N_ROUNDS, seed + i)  # labels were checked
+            boosters.append(booster)
             predicted.append((part, _probabilities(boosters[-1], X[part])))
         return cls(boosters, n_classes), collect(predicted, len(labels))
 
@@ -309,14 +309,14 @@ def member_from_dict(
     if described["kind"] == "forest":
         trees = rebuild(described["trees"], tensors)
         if not isinstance(trees, ExtraTreesRegressor):
-            raise ValueError("its forest must be one of scikit-learn's extremely randomised trees")
+            raise ValueError("this model's forest must be one of scikit-learn's extremely randomised trees")
         return Forest(trees, tensors["inverse"].numpy())
     if described["kind"] == "boosting":
         texts = [tensors[str(i)].numpy().tobytes().decode() for i in range(described["n_boosters"])]
         return Boosted([booster_from_text(text, n_classes) for text in texts], n_classes)
     if described["kind"] == "neighbours":
         return Neighbours(tensors["X"].numpy(), tensors["p"].numpy(), float(described["scale"]))
-    raise ValueError(f"it has a member of kind {described['kind']!r}, which this release does not know")
+    raise ValueError(f"this model has a member of kind {described['kind']!r}, which this release does not know")
 
 
 def collect(predicted: Iterable[tuple[Rows, NDArray[Any]]], n_rows: int) -> NDArray[np.float32]:
