@@ -7,10 +7,12 @@ import io
 import json
 import pickle
 import random
+import re
 import struct
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -32,7 +34,7 @@ from naysayer import ComplementaryClassifier, complement, losses, metrics, trans
 from naysayer.data import datasets
 from naysayer.engine import population as training
 from naysayer.engine import stack
-from naysayer.models import boosting, saving
+from naysayer.models import boosting, classifier, members, saving
 from naysayer.objectives import OBJECTIVES, Forward
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
@@ -504,6 +506,207 @@ def test_the_score_is_the_estimated_accuracy_of_the_predictions(fitted):
     assert model.score(X, sets) == metrics.accuracy_score(y_bar[:100], model.predict(X[:100]), n_classes=3)
 
 
+def test_texts_say_what_an_example_is_not_and_what_it_is():
+    X, y, y_bar = blobs()
+    names = np.array(["auk", "owl", "wren"])
+    model = quick().fit(X, [f"!{name}" for name in names[y_bar]])
+    np.testing.assert_array_equal(model.classes_, names)
+    mixed = np.where(np.arange(240) % 3 == 0, names[y], [f"!{name}" for name in names[y_bar]])
+    rows = np.where((np.arange(240) % 3 == 0)[:, None], is_rows(y, 3), as_sets(y_bar, 3))
+    told = quick(max_epochs=3).fit(X, mixed)
+    np.testing.assert_array_equal(told.predict_proba(X), quick(max_epochs=3).fit(X, rows).predict_proba(X))
+    assert accuracy(model, X, names[y]) > 0.9
+
+
+# ---- weights of examples --------------------------------------------------------------------------------------
+
+
+def test_rows_of_weight_zero_are_as_if_they_were_not_there():
+    X, y, y_bar = blobs()
+    counts = np.random.default_rng(0).random(240) < 0.6
+    wrong = np.where(counts, y_bar, y)
+    wild = np.where(counts[:, None], X, 1e3 * X)
+    weighed = quick("linear", max_epochs=3).fit(wild, wrong, sample_weight=counts)
+    without = quick("linear", max_epochs=3).fit(X[counts], y_bar[counts])
+    same_model(weighed, without, X)
+    assert weighed.estimated_accuracy_ == without.estimated_accuracy_
+
+
+def test_weights_are_how_many_times_an_example_counts():
+    X, y, y_bar = blobs()
+    wrong = np.where(np.arange(240) < 120, y_bar, y)  # the second half says that it is not what it is
+    for method in ("linear", ["forest", "neighbours"]):
+        model = quick(method, n_seeds=5).fit(X, wrong, np.where(np.arange(240) < 120, 1.0, 1e-3))
+        assert accuracy(model, X, y) > 0.9
+        assert model.estimated_accuracy_.low > 0.6
+    same_model(quick().fit(X, y_bar), quick().fit(X, y_bar, np.ones(240)), X, 1e-4)
+    same_model(quick().fit(X, y_bar, np.ones(240)), quick().fit(X, y_bar, [7] * 240), X, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (np.ones(239), "`sample_weight` must hold 240 numbers, one per row of `y_bar`; got shape (239,)"),
+        (["a"] * 240, "`sample_weight` must hold numbers; got dtype"),
+        (np.r_[1.0, -1.0, np.ones(238)], "`sample_weight` must be finite and not negative; got -1.0 at row 1"),
+        (np.r_[np.nan, np.ones(239)], "`sample_weight` must be finite and not negative; got nan at row 0"),
+        (np.zeros(240), "`sample_weight` must be above 0 in at least one row; got only zeros"),
+        (np.r_[1.0, np.zeros(239)], "`X` must hold at least 2 labelled examples; got n_samples=1"),
+    ],
+)
+def test_weights_refused(weight, words):
+    X, _, y_bar = blobs()
+    with raises(words):
+        quick().fit(X, y_bar, weight)
+
+
+# ---- what is said of it ---------------------------------------------------------------------------------------
+
+MEMBERS = ["linear", "forest", "neighbours"]
+
+
+def test_nothing_learned_is_said_and_nothing_is_sure():
+    rng = np.random.default_rng(0)
+    X, y_bar = rng.normal(size=(120, 4)), rng.integers(0, 3, 120)
+    with pytest.warns(UserWarning, match=r"nothing was learned that can be told from guessing: .* guessing has 33 %"):
+        model = quick(MEMBERS, n_seeds=5).fit(X, y_bar)
+    assert not model.learned_
+    assert model.predict_proba(rng.normal(size=(200, 4))).max(axis=1).mean() < 0.6
+    low, high = model.estimated_accuracy_[1:]
+    assert low <= 1 / 3 <= high
+
+
+def test_the_warning_counts_the_labels_that_would_tell():
+    rng = np.random.default_rng(0)
+    with pytest.warns(UserWarning, match=r"takes about [\d,]+ labels to show, and there are 100") as warned:
+        quick("linear", n_seeds=5).fit(rng.normal(size=(100, 3)), rng.integers(0, 20, 100))
+    (needed,) = re.findall(r"about ([\d,]+) labels", str(warned[0].message))
+    assert int(needed.replace(",", "")) > 1000
+    with pytest.warns(UserWarning, match="an accuracy of 75 % would show in the 400 labels that there are"):
+        quick("linear", n_seeds=5).fit(rng.normal(size=(400, 3)), rng.integers(0, 2, 400))
+
+
+def test_noise_of_many_classes_is_not_taken_for_accuracy():
+    rng = np.random.default_rng(1)
+    with pytest.warns(UserWarning, match="nothing was learned"):
+        model = quick(MEMBERS, max_epochs=5, n_seeds=5).fit(rng.normal(size=(1000, 5)), rng.integers(0, 50, 1000))
+    estimate, low, high = model.estimated_accuracy_
+    assert low <= 0.02 <= high
+    assert estimate < 0.5
+
+
+def test_what_was_learned_is_learned_without_a_word():
+    X, _, y_bar = blobs(n=120)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert quick(MEMBERS, n_seeds=5).fit(X, y_bar).learned_
+    with raises("is not fitted yet", NotFittedError):
+        quick().learned_  # noqa: B018
+
+
+def test_no_row_is_judged_by_what_saw_its_label():
+    """The whole of it: change a label, and what is predicted for its row when it is held out does not change."""
+    X, _, y_bar = blobs(n=60)
+    X = X + np.random.default_rng(0).normal(size=X.shape).astype("float32")
+    names = ["linear", "forest", "neighbours", *(["boosting"] if boosting.is_available() else [])]
+    before = quick(names, n_seeds=5).fit(X, y_bar).held_out_
+    assert len(before.rows) == 60
+    for row in (0, 31):
+        changed = y_bar.copy()
+        changed[row] = (y_bar[row] + 1) % 3
+        assert quick(names, n_seeds=5).fit(X, changed).held_out_.classes[row] == before.classes[row]
+
+
+def test_rows_without_labels_help():
+    X, y, y_bar = blobs(n=300)
+    few = np.arange(300) < 30
+    labels = as_sets(y_bar, 3) & few[:, None]
+    with_rest = quick("neighbours", n_seeds=5).fit(X, labels)
+    without = quick("neighbours", n_seeds=5).fit(X[few], labels[few])
+    assert len(with_rest.members_[0].X) == 300
+    assert len(without.members_[0].X) == 30
+    assert len(with_rest.held_out_.rows) == 30
+    assert accuracy(with_rest, X, y) >= accuracy(without, X, y)
+    with pytest.raises(AssertionError):
+        same_model(with_rest, without, X, 1e-3)
+
+
+def test_few_rows_and_features_that_do_not_vary_are_learned_from():
+    X, _, y_bar = blobs(n=60)
+    auto = ComplementaryClassifier(classes=[0, 1, 2], max_epochs=2, random_state=0)
+    for inputs in (X[:2], X[:3], X[:6], np.ones((60, 2)), np.eye(60)[:, :1]):
+        with pytest.warns(UserWarning, match="nothing was learned"):
+            model = auto.fit(inputs, y_bar[: len(inputs)])
+        assert np.isfinite(model.predict_proba(inputs)).all()
+    if boosting.is_available():
+        with raises("`X` must have a feature that varies; got none among 2"):
+            quick("boosting").fit(np.ones((60, 2)), y_bar)
+
+
+# ---- time, and who is told of it ------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that goes on by a second whenever it is looked at."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        self.now += 1
+        return self.now
+
+
+@pytest.mark.parametrize("limit", [1, 4, 6, 9, 1000])
+def test_a_time_limit_keeps_what_was_trained_by_then(monkeypatch, limit):
+    """Boosting may get through some of its parts only, and must then neither break the pool nor cost it rows."""
+    X, y, y_bar = blobs()
+    clock = Clock()
+    for module in (classifier, members):
+        monkeypatch.setattr(module, "time", clock)
+    names = ["linear", *(["boosting"] if boosting.is_available() else []), "forest"]
+    model = quick(names, n_seeds=20, time_limit=limit).fit(X, y_bar)
+    assert accuracy(model, X, y) > 0.9
+    assert len(model.held_out_.rows) == 240
+    tried = [t["method"] for t in model.trials_]
+    assert tried[0] == "forward"
+    assert ("forest" in tried) == (limit == 1000)
+
+
+def test_networks_stop_in_time_after_an_epoch_at_least():
+    X, _, y_bar = blobs()
+    model = quick(time_limit=1e-9, max_epochs=50).fit(X, y_bar)
+    assert model.best_epoch_ == 0
+    same_model(model, quick(max_epochs=1).fit(X, y_bar), X)
+    same_model(quick(time_limit=1e9).fit(X, y_bar), quick().fit(X, y_bar), X)
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "10"])
+def test_a_time_limit_refused(limit):
+    X, _, y_bar = blobs()
+    with raises(f"`time_limit` must be a positive number of seconds, or None; got {limit!r}"):
+        quick(time_limit=limit).fit(X, y_bar)
+
+
+def test_one_is_told_of_each_epoch_and_may_stop_it():
+    X, _, y_bar = blobs()
+    told = []
+    quick(max_epochs=7, on_epoch=lambda: told.append(1)).fit(X, y_bar)
+    assert len(told) == 7
+
+    class Enough(Exception):
+        pass
+
+    def stop():
+        raise Enough
+
+    for method in ("linear", "forest"):
+        model = quick(method, on_epoch=stop)
+        with pytest.raises(Enough):
+            model.fit(X, y_bar)
+        assert not hasattr(model, "members_")
+
+
 # ---- inputs ---------------------------------------------------------------------------------------------------
 
 
@@ -758,6 +961,21 @@ def test_same_seed_same_bits_and_nothing_global(tmp_path):
     assert everything_global() == before
 
 
+def test_two_threads_come_to_what_one_comes_to():
+    X, _, y_bar = blobs(n=90)
+
+    def learn(seed):
+        return ComplementaryClassifier(max_epochs=3, random_state=seed).fit(X, y_bar)
+
+    alone = [learn(seed) for seed in (0, 1)]
+    with ThreadPoolExecutor(2) as threads:
+        together = list(threads.map(learn, (0, 1)))
+    for one, other in zip(alone, together, strict=True):
+        same_model(one, other, X)
+        assert one.trials_ == other.trials_
+        assert one.estimated_accuracy_ == other.estimated_accuracy_
+
+
 def test_fitting_again_forgets():
     X, _, y_bar = blobs()
     names = np.array(["a", "b", "c"])
@@ -968,6 +1186,28 @@ def test_a_saved_model_comes_back(tmp_path, values):
         assert getattr(back, name) == getattr(model, name), name
     assert back.extra_ == {"note": ["any", {"thing": 1}]}
     same_model(model, clone(back).set_params(device="cpu").fit(frame, np.array(values)[y_bar]), frame)
+
+
+def test_a_model_of_an_earlier_release_comes_back(tmp_path, fitted):
+    """Which kept the runs of one network, their tensors without a number, and neither weights nor `network`."""
+    model, X = fitted
+    (member,) = model.members_
+    model.save(tmp_path)
+    about, tensors = saving.read_model(tmp_path)
+    fit = {k: v for k, v in about["fitted"].items() if k not in ("members", "temperatures", "weights", "network")}
+    fit["trials"] = [{"method": "forward", "lr": 0.01, "epoch": 3, "estimated_accuracy": 0.9}]
+    settings = {k: v for k, v in about["settings"].items() if k not in ("time_limit", "on_epoch")}
+    settings |= {"refit": False, "patience": 10, "n_seeds": 2}
+    old = {k.removeprefix("0."): v for k, v in tensors.items()}
+    saving.write_model(tmp_path / "old", {"settings": settings, "fitted": fit, "extra": {}}, old)
+    back = ComplementaryClassifier.load(tmp_path / "old", device="cpu")
+    expected = member.probabilities(back._scaled(back._take(X, reset=False)))
+    np.testing.assert_allclose(back.predict_proba(X), expected, atol=2e-3)  # none is quite ruled out any more
+    np.testing.assert_array_equal(back.predict(X), back.classes_[expected.argmax(axis=1)])
+    assert back.network_ == "mlp"
+    assert back.learned_
+    back.save(tmp_path / "new")
+    same_model(back, ComplementaryClassifier.load(tmp_path / "new"), X)
 
 
 def test_a_model_without_extras_comes_back_with_none(tmp_path, fitted):

@@ -331,9 +331,9 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         if n * n_classes <= 20_000_000:
             found.append(_Candidate("forest"))
         if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
-            rows = examples.inputs.flatten(1)
+            rows, n_held_out = examples.inputs.flatten(1), max(1, self.validation_fraction * n)
             differ = (rows != rows.median(dim=0).values).any(dim=1).sum()
-            if differ > max(1, self.validation_fraction * n):  # else those left to learn from may be all alike
+            if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike
                 found.append(_Candidate("boosting"))
         if (n + len(examples.unlabelled)) ** 2 * n_features <= 400_000_000_000:
             found.append(_Candidate("neighbours"))
@@ -789,5 +789,6 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         for i, one in enumerate(fitted["members"]):
             prefix = f"{i}." if numbered else ""
             own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-            build = self._build_network(one["network"] or self.network, fitted["shape"]) if "network" in one else None
+            named = one["network"] or self.network if one["kind"] == "networks" else None
+            build = None if named is None else self._build_network(named, fitted["shape"])
             self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))
