@@ -256,7 +256,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         trained, interrupted = self._train(candidates, parts, examples)
         held_out = [one.held_out for one in trained]
         told = examples.labels, len(self.classes_), self.transition
-        self._keep(trained, HeldOut(held_out, *told, len(parts.seeds), rng, examples.weight))
+        belief = [one.member.belief for one in trained]
+        self._keep(trained, HeldOut(held_out, *told, len(parts.seeds), rng, examples.weight, belief))
         if interrupted:
             warnings.warn("training was interrupted; what was trained is kept", stacklevel=2)
         else:
