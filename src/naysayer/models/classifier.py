@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysayer.common.checks import check_count, to_numpy
+from naysayer.common.fingerprint import fingerprint
 from naysayer.common.progress import Bar, progress_bar
 from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, step_schedule
@@ -80,6 +81,15 @@ class _Parts:
     seeds: list[int]
     rows: NDArray[np.int64]  # (S, N - h)
     held_out: NDArray[np.int64]  # (S, h)
+
+
+@dataclass(frozen=True)
+class _Last:
+    """What a fit leaves for the next, if that starts warm: a digest of its examples, its parts, and its networks."""
+
+    examples: str
+    parts: _Parts
+    members: dict[tuple[str, str | None, float], Networks]
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     classes : the class values; None takes those that occur in `y_bar`. Pass them if some class is never ruled out.
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
     standardize : bring features to mean 0 and deviation 1; images in uint8 are divided by 255 instead.
+    warm_start : go on from the last fit where this one is given the same examples, so that more epochs add to those
+        before. Other examples begin anew: runs that had seen a label could not be judged by it.
     time_limit : seconds after which no member is begun and networks stop; the first member always gets an epoch.
     device : "auto", "cpu", "cuda".
     checkpoint : folder to save the training in, from which it resumes after an interruption.
@@ -201,6 +213,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         classes: ArrayLike | None = None,
         transition: ArrayLike | None = None,
         standardize: bool = True,
+        warm_start: bool = False,
         time_limit: float | None = None,
         device: str = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
@@ -229,6 +242,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.classes = classes
         self.transition = transition
         self.standardize = standardize
+        self.warm_start = warm_start
         self.time_limit = time_limit
         self.device = device
         self.checkpoint = checkpoint
@@ -253,6 +267,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         rng = generator(self.random_state)
         candidates = self._candidates(examples)
         parts = self._parts(len(examples.labels), rng)
+        if self.warm_start:
+            parts = self._go_on(examples, parts)
         trained, interrupted = self._train(candidates, parts, examples)
         held_out = [one.held_out for one in trained]
         told = examples.labels, len(self.classes_), self.transition
@@ -312,7 +328,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         if name in OTHERS:
             return [_Candidate(name)]
         if name == "linear":
-            epochs = min(self.max_epochs, 60)
+            epochs = min(self.max_epochs, max(3, min(60, 12_000_000 // len(examples.labels))))
             return [_Candidate("forward", "linear", self._objective("forward"), self._rates((0.02,)), epochs)]
         if name in OBJECTIVES:
             return [_Candidate(name, self.network, self._objective(name), self._rates(RATES), self.max_epochs)]
@@ -390,6 +406,15 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         n_held_out = min(n - 1, most, max(1, round(self.validation_fraction * n)))
         return _Parts(seeds, *split(rng, n, len(seeds), n_held_out))
 
+    def _go_on(self, examples: _Examples, parts: _Parts) -> _Parts:
+        """Give the parts of the last fit if it had the same examples; else forget that fit."""
+        told = [examples.inputs, examples.labels, examples.weight, self.n_seeds, self.validation_fraction]
+        same = fingerprint({"examples": [t.numpy() if isinstance(t, Tensor) else t for t in told]})
+        last: _Last | None = getattr(self, "_last", None)
+        if last is None or last.examples != same:
+            last = self._last = _Last(same, parts, {})
+        return last.parts
+
     # ---- training -------------------------------------------------------------------------------------------
 
     def _train(self, candidates: list[_Candidate], parts: _Parts, examples: _Examples) -> tuple[list[_Trained], bool]:
@@ -441,6 +466,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         runs = self._population(candidate, parts.seeds, examples.inputs)
         judged = parts.held_out
         chooses = self.patience is not None  # an epoch, by labels that then cannot judge it
+        if self.warm_start:
+            self._start_from_last(candidate, runs)
         watched, judged = np.array_split(judged, 2, axis=1) if chooses and judged.shape[1] > 1 else (judged, judged)
         runs.fit(
             Resident(
@@ -479,8 +506,20 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             about["epoch"] = int(runs.best_epoch[members[0]])
             state = ({k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers))
             member = Networks(_name(candidate.network), runs.module.to(device), *state)
+            if self.warm_start:
+                self._last.members[candidate.method, _name(candidate.network), rate] = member
             came.append(_Trained(member, about, candidate.objective, member.held_out(examples.inputs, judged)))
         return came, runs.interrupted
+
+    def _start_from_last(self, candidate: _Candidate, runs: Population) -> None:
+        """Start the runs of a candidate where those of the last fit ended."""
+        n_seeds = runs.n_runs // len(candidate.rates)
+        for i, rate in enumerate(candidate.rates):
+            last = self._last.members.get((candidate.method, _name(candidate.network), rate))
+            if last is not None:
+                for state, before in ((runs.parameters, last.parameters), (runs.buffers, last.buffers)):
+                    for name, tensor in before.items():
+                        state[name][i * n_seeds : (i + 1) * n_seeds] = tensor.to(state[name])
 
     def _train_other(self, candidate: _Candidate, parts: _Parts, examples: _Examples) -> _Trained:
         """Train a member that is no network."""

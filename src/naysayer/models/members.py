@@ -34,6 +34,7 @@ Described = dict[str, Any]
 
 N_TREES = 300
 TREE_ROWS = 20_000  # that a tree of the forest draws, at most
+JUDGED_ROWS = 50_000  # that the forest predicts by the trees that did not draw them, at most
 SPLIT_COLUMNS = 32  # among which the forest seeks a split, if half of them are more
 N_ROUNDS = 100
 N_LEAVES = 7
@@ -143,8 +144,9 @@ class Forest:
         trees.fit(X, np.eye(n_classes)[labels] if labels.ndim == 1 else label_shares(labels, q), sample_weight=weight)
         forest = cls(trees, transitions.inverse(q, n_classes))
         total, times = np.zeros((n, n_classes)), np.zeros((n, 1))
+        judged = np.random.default_rng(seed).permutation(n)[:JUDGED_ROWS]
         for tree, drawn in zip(trees.estimators_, trees.estimators_samples_):
-            left = np.setdiff1d(np.arange(n), drawn)
+            left = np.setdiff1d(judged, drawn)
             total[left] += tree.predict(X[left])
             times[left] += 1
         held_out = np.where(times > 0, total / np.maximum(times, 1), np.nan)
