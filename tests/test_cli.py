@@ -1023,7 +1023,10 @@ SURVEY = ["survey", "survey.toml", "--store"]
         (["train", "answers.db", "--out", "m"], "answers about at least 20 items to train on; got 0; collect more"),
         (["train", "answers.db", "--out", "texts.csv"], "--out must be a folder; "),
         (["train", "answers.db", "--out", "m", "--hidden", "9"], "--hidden is for tables; answers.db is a store"),
-        (["train", "answers.db", "--out", "m", "--time-limit", "9"], "--time-limit is for tables; answers.db is a store"),
+        (
+            ["train", "answers.db", "--out", "m", "--time-limit", "9"],
+            "--time-limit is for tables; answers.db is a store",
+        ),
         (["train", "words.db", "--out", "m"], "it is not a SQLite database"),
         (["train", "photos", "--out", "m"], "photos is a folder; for its images: naysayer ask photos"),
         (["predict", "model", "answers.db"], "no model at model: it has no model.json"),

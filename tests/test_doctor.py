@@ -38,7 +38,7 @@ def test_uniform_labels_are_plausible():
     assert report.kinds == {"complementary": 2000, "several": 0, "ordinary": 0, "silent": 0}
     assert report.advice == [
         "Uniform labels are plausible: the defaults fit (transition=None), if chance chose the classes.",
-        'Train with method "auto": networks and trees, weighted by how well they predict labels that they did not see.',
+        'Train with method "auto": networks and trees, weighted by labels that they did not see.',
     ]
 
 

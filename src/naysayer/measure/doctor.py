@@ -367,7 +367,7 @@ def _advice(case: _Case, findings: list[Finding]) -> Iterator[str]:
     if case.too_few:
         yield "Collect more labels before you train."
     else:
-        yield 'Train with method "auto": networks and trees, weighted by how well they predict labels that they did not see.'
+        yield 'Train with method "auto": networks and trees, weighted by labels that they did not see.'
     if case.n_ordinary:
         yield "Both kinds of label train together; alpha weighs the complementary ones (None: every example alike)."
 
