@@ -97,7 +97,8 @@ def test_a_method_is_offered_by_the_command(follow, tmp_path, monkeypatch, capsy
 def test_a_network(follow):
     follow("network")
     model = learn(network="gelu", hidden=(16,))
-    assert model.members_[0].parameters["1.weight"].shape == (2, 16, 3)
+    (member,) = model.members_
+    assert member.parameters["1.weight"].shape == (2, 16, 3)
 
 
 def test_a_recipe(follow):

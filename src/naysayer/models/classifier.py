@@ -49,6 +49,7 @@ RATES = (1e-3, 3e-3, 1e-2)
 MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
 MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
 OTHERS = ("forest", "boosting", "neighbours")  # members that are no networks
+NAMES = (*OBJECTIVES, "linear", *OTHERS)
 
 
 @dataclass(frozen=True)
@@ -339,10 +340,9 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         """Check the names of the methods to try; each comes once."""
         method: Any = self.method
         named = [method] if isinstance(method, str) or not np.iterable(method) else list(method)
-        known = (*OBJECTIVES, "linear", *OTHERS)  # asked for now: objectives may have been added
         for name in named:
-            if name != "auto" and name not in known:
-                raise ValueError(f"`method` must be 'auto' or one of {', '.join(known)}; got {name!r}")
+            if name != "auto" and name not in NAMES:
+                raise ValueError(f"`method` must be 'auto' or one of {', '.join(NAMES)}; got {name!r}")
         return list(dict.fromkeys(named))
 
     def _own(self) -> dict[str, Objective]:
