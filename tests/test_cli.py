@@ -25,6 +25,7 @@ from typer.main import get_command
 
 from helpers import every_command
 from naysayer import ComplementaryClassifier, cli, complement, metrics
+from naysayer.cli.learn import _trial_cells
 from naysayer.common import progress
 from naysayer.data import tables
 from naysayer.data.labels import read_labels
@@ -292,7 +293,7 @@ def test_a_failed_setting_is_told_as_such(works, tmp_path, pets):
     text, told = works("train", *options).out, works("train", *options, "--force", "--json").json
     assert "2 runs were stopped: forward, run 2: its loss was nan" in text
     assert re.search(r"^forward +1e\+38 +failed$", text, re.MULTILINE)
-    failed, good = told["trials"]
+    good, failed = sorted(told["trials"], key=lambda trial: trial["lr"])
     assert (failed["lr"], failed["estimated_accuracy"], failed["weight"]) == (1e38, None, 0)
     assert good["lr"] == 0.01
     assert good["weight"] > 0.5
@@ -335,6 +336,12 @@ def test_a_time_limit_is_held(works, tmp_path, pets):
         ("forest", None),
         ("forward", 24),
     ]
+
+
+def test_a_member_that_time_ran_out_for_is_told_as_such():
+    about = {"method": "boosting", "network": None, "lr": None, "epoch": None}
+    assert _trial_cells(about | {"estimated_accuracy": None, "weight": 0.0}) == ["boosting", "", "", "no time", ""]
+    assert _trial_cells(about | {"estimated_accuracy": -0.1, "weight": 0.125}) == ["boosting", "", "", "0.0", "12"]
 
 
 def test_nothing_learned_is_the_first_line(works, tmp_path, pets):

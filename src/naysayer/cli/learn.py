@@ -253,7 +253,7 @@ def _trial_cells(trial: dict[str, Any]) -> list[str]:
     name = trial["method"] if trial["network"] in (None, "mlp") else f"{trial['method']}, {trial['network']}"
     rate = "" if trial["lr"] is None else f"{trial['lr']:g}"
     if trial["estimated_accuracy"] is None:
-        return [name, rate, "", "failed", ""]
+        return [name, rate, "", "failed" if rate else "no time", ""]
     epochs = "" if trial["epoch"] is None else str(trial["epoch"] + 1)
     return [name, rate, epochs, f"{100 * possible(trial['estimated_accuracy']):.1f}", f"{100 * trial['weight']:.0f}"]
 
