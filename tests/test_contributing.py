@@ -91,13 +91,14 @@ def test_a_method_is_offered_by_the_command(follow, tmp_path, monkeypatch, capsy
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 0
-    assert "chosen: softened at learning rate 0.01" in capsys.readouterr().out
+    assert re.search(r"^softened +0\.01 +3 ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_network(follow):
     follow("network")
     model = learn(network="gelu", hidden=(16,))
-    assert model.parameters_["1.weight"].shape == (2, 16, 3)
+    (member,) = model.members_
+    assert member.parameters["1.weight"].shape == (2, 16, 3)
 
 
 def test_a_recipe(follow):
