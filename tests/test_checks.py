@@ -188,7 +188,7 @@ FLAT = np.full((90, 3), 1 / 3)
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ComplementaryClassifier("auto", max_epochs=2, n_seeds=2, refit=True, device="cpu", random_state=0),
+        lambda: ComplementaryClassifier("auto", max_epochs=2, n_seeds=2, device="cpu", random_state=0),
         lambda: ReductionClassifier(random_state=0),
         lambda: BoostedClassifier(n_estimators=5, random_state=0),
     ],

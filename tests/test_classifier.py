@@ -1,4 +1,4 @@
-"""The scikit-learn face: what it learns, from what it takes, what it chooses, keeps, saves and refuses."""
+"""The scikit-learn face: what it learns, from what it takes, what it pools, says of it, keeps, saves and refuses."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import io
 import json
 import pickle
 import random
+import re
 import struct
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -32,7 +34,7 @@ from naysayer import ComplementaryClassifier, complement, losses, metrics, trans
 from naysayer.data import datasets
 from naysayer.engine import population as training
 from naysayer.engine import stack
-from naysayer.models import saving
+from naysayer.models import boosting, classifier, members, saving
 from naysayer.objectives import OBJECTIVES, Forward
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
@@ -90,6 +92,8 @@ EXEMPT = {  # each is also shown to fail, so that none stays here longer than it
     "check_classifiers_train": "its y is ordinary labels, which are read here as 'not this class': accuracy is low",
     "check_fit_score_takes_y": "the labels' argument is called y_bar, so that nobody takes it for the truth",
     "check_n_features_in_after_fitting": "calls score(X, y=...); with y_bar= a test below does the same",
+    "check_sample_weight_equivalence_on_dense_data": "calls fit(X, y=...); tests below do the same with y_bar=",
+    "check_sample_weight_equivalence_on_sparse_data": "calls fit(X, y=...); tests below do the same with y_bar=",
 }
 
 
@@ -107,13 +111,13 @@ def check_name(check):
 
 @pytest.mark.parametrize(
     ("estimator", "check"),
-    contract(quick(hidden=(8,), max_epochs=3)) + contract(quick("ascent", "linear", max_epochs=3, refit=True)),
+    contract(quick(hidden=(8,), max_epochs=3)) + contract(quick("ascent", "linear", max_epochs=3)),
 )
 def test_it_is_a_scikit_learn_estimator(estimator, check):
     if check_name(check) not in EXEMPT:
         check(estimator)
         return
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, TypeError)):
         check(estimator)
 
 
@@ -173,23 +177,66 @@ def test_labels_kept_apart_estimate_the_true_accuracy_on_digits(digits):
     assert covered >= 34  # of 40 intervals of 95%: fewer has probability 0.003
 
 
-def test_auto_and_lists_try_several_and_take_the_best_by_their_estimates(digits):
-    y_bar = complement(digits.y_train, 10, n_labels=3, random_state=0)
-    auto = quick("auto", hidden=(64,), lr=(1e-6, 0.01), max_epochs=20).fit(digits.X_train, y_bar)
-    assert [t["method"] for t in auto.trials_] == ["forward", "forward", "ascent", "ascent", "pairwise", "pairwise"]
-    assert auto.method_ in ("forward", "pairwise")
-    assert auto.lr_ == 0.01
-    assert accuracy(auto, digits.X_test, digits.y_test) > 0.85
-    alone = quick(auto.method_, hidden=(64,), lr=(1e-6, 0.01), max_epochs=20).fit(digits.X_train, y_bar)
-    same_model(auto, alone, digits.X_test)  # the others left no trace
-    chosen = quick(["max", "forward", "max"], max_epochs=2).fit(digits.X_train, y_bar)
-    assert [t["method"] for t in chosen.trials_] == ["max", "forward"]
+def test_what_learned_has_the_weight_and_what_did_not_has_little():
+    X, y, y_bar = blobs(n=360, n_classes=4)
+    model = quick(["forward", "linear"], lr=(1e-7, 0.01), max_epochs=20, n_seeds=5).fit(X[:240], y_bar[:240])
+    named = [(t["method"], t["network"], t["lr"]) for t in model.trials_]
+    assert named == [("forward", network, lr) for network in ("mlp", "linear") for lr in (1e-7, 0.01)]
+    slow, fast = model.trials_[::2], model.trials_[1::2]
+    assert sum(t["weight"] for t in fast) > 3 * sum(t["weight"] for t in slow)  # all are believed in a little
+    assert sum(t["weight"] for t in model.trials_) <= 1 + 1e-9
+    assert model.lr_ == 0.01
+    assert model.network_ == max(model.trials_, key=lambda t: t["weight"])["network"]
+    assert len(model.members_) == len(model.pool_.weights) == sum(t["weight"] > 0 for t in model.trials_)
+    assert accuracy(model, X[240:], y[240:]) > 0.9
+    twice = quick(["max", "forward", "max"], max_epochs=2).fit(X, y_bar)
+    assert [t["method"] for t in twice.trials_] == ["max", "forward"]
+
+
+def test_members_leave_no_trace_in_each_other():
+    X, _, y_bar = blobs()
+    one, both = quick("linear").fit(X, y_bar), quick(["forward", "linear"]).fit(X, y_bar)
+    (alone,), (_, beside) = one.members_, both.members_
+    assert alone.parameters.keys() == beside.parameters.keys()
+    assert all(torch.equal(alone.parameters[k], beside.parameters[k]) for k in alone.parameters)
+
+
+@pytest.fixture(scope="module")
+def automatic():
+    """What the defaults come to on a small table; tests must not change it."""
+    X, y, y_bar = blobs(n=120)
+    return ComplementaryClassifier(random_state=0, max_epochs=10).fit(X, y_bar), X, y
+
+
+def test_auto_pools_networks_trees_and_neighbours(automatic):
+    model, X, y = automatic
+    named = [(t["method"], t["network"], t["lr"]) for t in model.trials_]
+    boosted = [("boosting", None, None)] if boosting.is_available() else []
+    networks = [("forward", "mlp", 0.01), ("forward", "linear", 0.02)]
+    assert named == [*networks, ("forest", None, None), *boosted, ("neighbours", None, None)]
+    assert accuracy(model, X, y) > 0.9
+    assert model.learned_
+    _, low, high = model.estimated_accuracy_
+    assert low > 0.7
+    assert high == 1
+    assert len(model.held_out_.rows) == 120  # each was held out
+
+
+def test_a_saved_pool_comes_back(automatic, tmp_path):
+    model, X, _ = automatic
+    model.save(tmp_path)
+    back = ComplementaryClassifier.load(tmp_path)
+    same_model(model, back, X)
+    assert [type(m) for m in back.members_] == [type(m) for m in model.members_]
+    assert back.network_ == model.network_
+    assert back.learned_
 
 
 def test_a_linear_model_has_one_layer():
     X, y, y_bar = blobs()
     model = quick(network="linear", max_epochs=40).fit(X, y_bar)
-    assert {k: tuple(v.shape) for k, v in model.parameters_.items()} == {
+    (member,) = model.members_
+    assert {k: tuple(v.shape) for k, v in member.parameters.items()} == {
         "layers.0.weight": (2, 3, 4),
         "layers.0.bias": (2, 3),
     }
@@ -306,20 +353,21 @@ def test_an_objective_of_ones_own_is_trained_under_its_name(monkeypatch, tmp_pat
 
 def test_settings_reach_the_engine():
     X, _, y_bar = blobs()
-    model = quick().fit(X, y_bar)
+    few = partial(quick, max_epochs=3)  # after more, all are sure of everything
+    model = few().fit(X, y_bar)
     for change in (
         {"optimizer": "sgd"},
         {"optimizer": "adamw", "weight_decay": 0.5},
         {"weight_decay": 0.5},
         {"schedule": "cosine"},
         {"schedule": lambda epoch: 0.5**epoch},
-        {"batch_size": 17},
+        {"batch_size": 40},
         {"momentum": 0.5},
         {"validation_fraction": 0.5},
         {"standardize": False},
     ):
         with pytest.raises(AssertionError):
-            same_model(model, quick(**change).fit(X, y_bar), X, 1e-6)
+            same_model(model, few(**change).fit(X, y_bar), X, 1e-6)
     climbing = quick("ascent", beta=-0.3).fit(X, y_bar)  # it climbs whenever a risk is below 0.3
     for change in ({"beta": 0.0}, {"gamma": 0.1}):
         with pytest.raises(AssertionError):
@@ -327,22 +375,34 @@ def test_settings_reach_the_engine():
     step = quick(max_epochs=35, schedule="step").fit(X, y_bar)
     rates = quick(max_epochs=35, schedule=training.step_schedule()).fit(X, y_bar)
     same_model(step, rates, X)
+
+
+def test_all_epochs_are_trained_unless_there_is_patience():
+    X, _, y_bar = blobs()
+    model = quick(max_epochs=40).fit(X, y_bar)
+    assert model.best_epoch_ == model.history_["epoch"].max() == 39
     long = quick(max_epochs=200, patience=3).fit(X, y_bar)
-    assert long.history_["epoch"].max() == long.best_epoch_ + 3
+    assert long.history_["epoch"].max() == long.best_epoch_ + 3 < 199
+    assert quick(patience=3).fit(X[:3], y_bar[:3]).best_epoch_ == 14  # too few to choose by
 
 
-def test_refit_trains_the_choice_again_on_all_rows():
-    X, y, y_bar = blobs()
-    model, again = quick().fit(X, y_bar), quick(refit=True).fit(X, y_bar)
-    assert again.estimated_accuracy_ == model.estimated_accuracy_  # no held-out labels are left to make another
-    assert (again.lr_, again.best_epoch_, again.trials_) == (model.lr_, model.best_epoch_, model.trials_)
-    with pytest.raises(AssertionError):
-        same_model(model, again, X, 1e-4)
-    assert accuracy(again, X, y) > 0.9
-    # Each run saw every row: nothing depends any more on which ones a seed held out.
-    other = quick(refit=True, validation_fraction=0.2001).fit(X, y_bar)
-    assert other.best_epoch_ == again.best_epoch_
-    same_model(again, other, X)
+@pytest.mark.parametrize("n_seeds", [2, 20])
+def test_labels_that_choose_the_epoch_do_not_judge_it(n_seeds):
+    """With 20 runs a row is held out four times: it must choose in none of them, or judge in none."""
+    X, _, y_bar = blobs(n=60)
+    options = {"network": "linear", "max_epochs": 8, "n_seeds": n_seeds}
+    model = quick(patience=1, **options).fit(X, y_bar)
+    judged = model.held_out_.rows
+    assert len(judged) == (6 * n_seeds if n_seeds == 2 else 30)
+    for row in judged[:3]:
+        changed = y_bar.copy()
+        changed[row] = (y_bar[row] + 1) % 3
+        other = quick(patience=1, **options).fit(X, changed)
+        np.testing.assert_array_equal(other.held_out_.rows, judged)
+        at = int(np.flatnonzero(judged == row)[0])
+        assert other.held_out_.classes[at] == model.held_out_.classes[at]
+    every = quick(**options).fit(X, y_bar).held_out_.rows
+    assert len(every) == (24 if n_seeds == 2 else 60)
 
 
 # ---- classes and labels ---------------------------------------------------------------------------------------
@@ -446,6 +506,207 @@ def test_the_score_is_the_estimated_accuracy_of_the_predictions(fitted):
     assert model.score(X, sets) == metrics.accuracy_score(y_bar[:100], model.predict(X[:100]), n_classes=3)
 
 
+def test_texts_say_what_an_example_is_not_and_what_it_is():
+    X, y, y_bar = blobs()
+    names = np.array(["auk", "owl", "wren"])
+    model = quick().fit(X, [f"!{name}" for name in names[y_bar]])
+    np.testing.assert_array_equal(model.classes_, names)
+    mixed = np.where(np.arange(240) % 3 == 0, names[y], [f"!{name}" for name in names[y_bar]])
+    rows = np.where((np.arange(240) % 3 == 0)[:, None], is_rows(y, 3), as_sets(y_bar, 3))
+    told = quick(max_epochs=3).fit(X, mixed)
+    np.testing.assert_array_equal(told.predict_proba(X), quick(max_epochs=3).fit(X, rows).predict_proba(X))
+    assert accuracy(model, X, names[y]) > 0.9
+
+
+# ---- weights of examples --------------------------------------------------------------------------------------
+
+
+def test_rows_of_weight_zero_are_as_if_they_were_not_there():
+    X, y, y_bar = blobs()
+    counts = np.random.default_rng(0).random(240) < 0.6
+    wrong = np.where(counts, y_bar, y)
+    wild = np.where(counts[:, None], X, 1e3 * X)
+    weighed = quick("linear", max_epochs=3).fit(wild, wrong, sample_weight=counts)
+    without = quick("linear", max_epochs=3).fit(X[counts], y_bar[counts])
+    same_model(weighed, without, X)
+    assert weighed.estimated_accuracy_ == without.estimated_accuracy_
+
+
+def test_weights_are_how_many_times_an_example_counts():
+    X, y, y_bar = blobs()
+    wrong = np.where(np.arange(240) < 120, y_bar, y)  # the second half says that it is not what it is
+    for method in ("linear", ["forest", "neighbours"]):
+        model = quick(method, n_seeds=5).fit(X, wrong, np.where(np.arange(240) < 120, 1.0, 1e-3))
+        assert accuracy(model, X, y) > 0.9
+        assert model.estimated_accuracy_.low > 0.6
+    same_model(quick().fit(X, y_bar), quick().fit(X, y_bar, np.ones(240)), X, 1e-4)
+    same_model(quick().fit(X, y_bar, np.ones(240)), quick().fit(X, y_bar, [7] * 240), X, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (np.ones(239), "`sample_weight` must hold 240 numbers, one per row of `y_bar`; got shape (239,)"),
+        (["a"] * 240, "`sample_weight` must hold numbers; got dtype"),
+        (np.r_[1.0, -1.0, np.ones(238)], "`sample_weight` must be finite and not negative; got -1.0 at row 1"),
+        (np.r_[np.nan, np.ones(239)], "`sample_weight` must be finite and not negative; got nan at row 0"),
+        (np.zeros(240), "`sample_weight` must be above 0 in at least one row; got only zeros"),
+        (np.r_[1.0, np.zeros(239)], "`X` must hold at least 2 labelled examples; got n_samples=1"),
+    ],
+)
+def test_weights_refused(weight, words):
+    X, _, y_bar = blobs()
+    with raises(words):
+        quick().fit(X, y_bar, weight)
+
+
+# ---- what is said of it ---------------------------------------------------------------------------------------
+
+MEMBERS = ["linear", "forest", "neighbours"]
+
+
+def test_nothing_learned_is_said_and_nothing_is_sure():
+    rng = np.random.default_rng(0)
+    X, y_bar = rng.normal(size=(120, 4)), rng.integers(0, 3, 120)
+    with pytest.warns(UserWarning, match=r"nothing was learned that can be told from guessing: .* guessing has 33 %"):
+        model = quick(MEMBERS, n_seeds=5).fit(X, y_bar)
+    assert not model.learned_
+    assert model.predict_proba(rng.normal(size=(200, 4))).max(axis=1).mean() < 0.6
+    low, high = model.estimated_accuracy_[1:]
+    assert low <= 1 / 3 <= high
+
+
+def test_the_warning_counts_the_labels_that_would_tell():
+    rng = np.random.default_rng(0)
+    with pytest.warns(UserWarning, match=r"takes about [\d,]+ labels to show, and there are 100") as warned:
+        quick("linear", n_seeds=5).fit(rng.normal(size=(100, 3)), rng.integers(0, 20, 100))
+    (needed,) = re.findall(r"about ([\d,]+) labels", str(warned[0].message))
+    assert int(needed.replace(",", "")) > 1000
+    with pytest.warns(UserWarning, match="an accuracy of 75 % would show in the 400 labels that there are"):
+        quick("linear", n_seeds=5).fit(rng.normal(size=(400, 3)), rng.integers(0, 2, 400))
+
+
+def test_noise_of_many_classes_is_not_taken_for_accuracy():
+    rng = np.random.default_rng(1)
+    with pytest.warns(UserWarning, match="nothing was learned"):
+        model = quick(MEMBERS, max_epochs=5, n_seeds=5).fit(rng.normal(size=(1000, 5)), rng.integers(0, 50, 1000))
+    estimate, low, high = model.estimated_accuracy_
+    assert low <= 0.02 <= high
+    assert estimate < 0.5
+
+
+def test_what_was_learned_is_learned_without_a_word():
+    X, _, y_bar = blobs(n=120)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert quick(MEMBERS, n_seeds=5).fit(X, y_bar).learned_
+    with raises("is not fitted yet", NotFittedError):
+        quick().learned_  # noqa: B018
+
+
+def test_no_row_is_judged_by_what_saw_its_label():
+    """The whole of it: change a label, and what is predicted for its row when it is held out does not change."""
+    X, _, y_bar = blobs(n=60)
+    X = X + np.random.default_rng(0).normal(size=X.shape).astype("float32")
+    names = ["linear", "forest", "neighbours", *(["boosting"] if boosting.is_available() else [])]
+    before = quick(names, n_seeds=5).fit(X, y_bar).held_out_
+    assert len(before.rows) == 60
+    for row in (0, 31):
+        changed = y_bar.copy()
+        changed[row] = (y_bar[row] + 1) % 3
+        assert quick(names, n_seeds=5).fit(X, changed).held_out_.classes[row] == before.classes[row]
+
+
+def test_rows_without_labels_help():
+    X, y, y_bar = blobs(n=300)
+    few = np.arange(300) < 30
+    labels = as_sets(y_bar, 3) & few[:, None]
+    with_rest = quick("neighbours", n_seeds=5).fit(X, labels)
+    without = quick("neighbours", n_seeds=5).fit(X[few], labels[few])
+    assert len(with_rest.members_[0].X) == 300
+    assert len(without.members_[0].X) == 30
+    assert len(with_rest.held_out_.rows) == 30
+    assert accuracy(with_rest, X, y) >= accuracy(without, X, y)
+    with pytest.raises(AssertionError):
+        same_model(with_rest, without, X, 1e-3)
+
+
+def test_few_rows_and_features_that_do_not_vary_are_learned_from():
+    X, _, y_bar = blobs(n=60)
+    auto = ComplementaryClassifier(classes=[0, 1, 2], max_epochs=2, random_state=0)
+    for inputs in (X[:2], X[:3], X[:6], np.ones((60, 2)), np.eye(60)[:, :1]):
+        with pytest.warns(UserWarning, match="nothing was learned"):
+            model = auto.fit(inputs, y_bar[: len(inputs)])
+        assert np.isfinite(model.predict_proba(inputs)).all()
+    if boosting.is_available():
+        with raises("`X` must have a feature that varies; got none among 2"):
+            quick("boosting").fit(np.ones((60, 2)), y_bar)
+
+
+# ---- time, and who is told of it ------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that goes on by a second whenever it is looked at."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        self.now += 1
+        return self.now
+
+
+@pytest.mark.parametrize("limit", [1, 4, 6, 9, 1000])
+def test_a_time_limit_keeps_what_was_trained_by_then(monkeypatch, limit):
+    """Boosting may get through some of its parts only, and must then neither break the pool nor cost it rows."""
+    X, y, y_bar = blobs()
+    clock = Clock()
+    for module in (classifier, members):
+        monkeypatch.setattr(module, "time", clock)
+    names = ["linear", *(["boosting"] if boosting.is_available() else []), "forest"]
+    model = quick(names, n_seeds=20, time_limit=limit).fit(X, y_bar)
+    assert accuracy(model, X, y) > 0.9
+    assert len(model.held_out_.rows) == 240
+    tried = [t["method"] for t in model.trials_]
+    assert tried[0] == "forward"
+    assert ("forest" in tried) == (limit == 1000)
+
+
+def test_networks_stop_in_time_after_an_epoch_at_least():
+    X, _, y_bar = blobs()
+    model = quick(time_limit=1e-9, max_epochs=50).fit(X, y_bar)
+    assert model.best_epoch_ == 0
+    same_model(model, quick(max_epochs=1).fit(X, y_bar), X)
+    same_model(quick(time_limit=1e9).fit(X, y_bar), quick().fit(X, y_bar), X)
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "10"])
+def test_a_time_limit_refused(limit):
+    X, _, y_bar = blobs()
+    with raises(f"`time_limit` must be a positive number of seconds, or None; got {limit!r}"):
+        quick(time_limit=limit).fit(X, y_bar)
+
+
+def test_one_is_told_of_each_epoch_and_may_stop_it():
+    X, _, y_bar = blobs()
+    told = []
+    quick(max_epochs=7, on_epoch=lambda: told.append(1)).fit(X, y_bar)
+    assert len(told) == 7
+
+    class Enough(Exception):
+        pass
+
+    def stop():
+        raise Enough
+
+    for method in ("linear", "forest"):
+        model = quick(method, on_epoch=stop)
+        with pytest.raises(Enough):
+            model.fit(X, y_bar)
+        assert not hasattr(model, "members_")
+
+
 # ---- inputs ---------------------------------------------------------------------------------------------------
 
 
@@ -476,12 +737,13 @@ def test_inputs_of_any_type_are_the_same():
 READ_ONLY = """
 import numpy as np
 from naysayer import ComplementaryClassifier, transition
-X, labels, q = np.random.rand(60, 3).astype("float32"), np.eye(3, dtype=bool)[np.arange(60) % 3], transition.uniform(3)
+labels, q = np.eye(3, dtype=bool)[np.arange(60) % 3], transition.uniform(3)
+X = np.eye(3, dtype="float32")[np.arange(1, 61) % 3]
 for array in (X, labels, q):
     array.flags.writeable = False
 before = X.copy(), labels.copy(), q.copy()
 for y_bar in (labels, labels.argmax(axis=1)):
-    model = ComplementaryClassifier("forward", max_epochs=1, n_seeds=1, transition=q).fit(X, y_bar)
+    model = ComplementaryClassifier("forward", lr=0.01, max_epochs=10, n_seeds=5, transition=q).fit(X, y_bar)
     model.predict(X), model.score(X, y_bar)
 assert all((a == b).all() for a, b in zip(before, (X, labels, q)))
 """
@@ -507,16 +769,25 @@ def test_a_frame_has_its_columns_names():
     assert not hasattr(model, "feature_names_in_")
 
 
-def test_bytes_are_divided_by_255_whatever_type_they_come_in_later(digits):
-    X, y_bar = digits.X_train[:300], complement(digits.y_train, 10, n_labels=5, random_state=0)[:300]
-    model = quick().fit(X, y_bar)
-    floats = quick(standardize=False).fit(X.astype("float32") / 255, y_bar)
+def test_images_of_bytes_are_divided_by_255_whatever_type_they_come_in_later(digits):
+    X = digits.X_train[:300].reshape(-1, 8, 8)
+    y_bar = complement(digits.y_train, 10, n_labels=5, random_state=0)[:300]
+    model = quick(max_epochs=3).fit(X, y_bar)
+    floats = quick(max_epochs=3, standardize=False).fit(X.astype("float32") / 255, y_bar)
     np.testing.assert_allclose(model.predict_proba(X), floats.predict_proba(X / 255.0), rtol=0, atol=1e-4)
     np.testing.assert_array_equal(model.predict_proba(X), model.predict_proba(X.astype("float64")))
     np.testing.assert_array_equal(model.predict_proba(X), model.predict_proba(torch.tensor(X)))
-    scaled = quick().fit(X.astype("float32"), y_bar)
+    scaled = quick(max_epochs=3).fit(X.astype("float32"), y_bar)
     np.testing.assert_array_equal(scaled.predict_proba(X), scaled.predict_proba(X.astype("float32")))
     assert np.abs(scaled.predict_proba(X) - model.predict_proba(X)).max() > 1e-3  # standardised, not divided
+
+
+def test_a_table_of_bytes_is_a_table():
+    X, _, y_bar = blobs()
+    X = (20 * X + 100).clip(0, 255).astype("uint8")
+    model = quick(max_epochs=3).fit(X, y_bar)
+    same_model(model, quick(max_epochs=3).fit(X.astype("float64"), y_bar), X)
+    same_model(model, quick(max_epochs=3).fit(torch.tensor(X), y_bar), X)
 
 
 def test_standardized_features_make_scale_and_shift_irrelevant():
@@ -576,7 +847,11 @@ def test_data_refused(change, words):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"method": "magic"}, "`method` must be 'auto' or one of free, max, ascent, forward, pairwise; got 'magic'"),
+        (
+            {"method": "magic"},
+            "`method` must be 'auto' or one of free, max, ascent, forward, pairwise, linear, forest, boosting, "
+            "neighbours; got 'magic'",
+        ),
         ({"method": ["free", None]}, "`method` must be 'auto' or one of"),
         ({"method": 5}, "`method` must be 'auto' or one of"),
         ({"method": []}, "`method` must name at least one method"),
@@ -600,13 +875,13 @@ def test_data_refused(change, words):
         ({"hidden": 8}, "`hidden` must hold the widths of the hidden layers, as (128,) does; got 8"),
         ({"hidden": "8"}, "`hidden` must hold the widths of the hidden layers, as (128,) does; got '8'"),
         ({"loss": "guess", "method": "free"}, "`loss` must be a callable or one of cross_entropy"),
-        ({"lr": 0.0}, "`lr` must be a positive number or some of them; got 0.0"),
-        ({"lr": (0.1, -1.0)}, "`lr` must be a positive number or some of them"),
-        ({"lr": ()}, "`lr` must be a positive number or some of them; got ()"),
-        ({"lr": np.nan}, "`lr` must be a positive number or some of them; got nan"),
-        ({"lr": "fast"}, "`lr` must be a positive number or some of them; got 'fast'"),
-        ({"lr": None}, "`lr` must be a positive number or some of them; got None"),
-        ({"lr": [[0.1]]}, "`lr` must be a positive number or some of them"),
+        ({"lr": 0.0}, "`lr` must be 'auto', a positive number or some of them; got 0.0"),
+        ({"lr": (0.1, -1.0)}, "`lr` must be 'auto', a positive number or some of them"),
+        ({"lr": ()}, "`lr` must be 'auto', a positive number or some of them; got ()"),
+        ({"lr": np.nan}, "`lr` must be 'auto', a positive number or some of them; got nan"),
+        ({"lr": "fast"}, "`lr` must be 'auto', a positive number or some of them; got 'fast'"),
+        ({"lr": None}, "`lr` must be 'auto', a positive number or some of them; got None"),
+        ({"lr": [[0.1]]}, "`lr` must be 'auto', a positive number or some of them"),
         ({"weight_decay": -1.0}, "`weight_decay` must be finite and not negative"),
         ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd; got 'lion'"),
         ({"momentum": 1.0}, "`momentum` must be from 0 up and below 1; got 1.0"),
@@ -659,7 +934,7 @@ def test_clones_and_pickles():
         model = quick(network=network).fit(X, y_bar)
         same_model(model, pickle.loads(pickle.dumps(model)), X)
         copy = clone(model)
-        assert not hasattr(copy, "parameters_")
+        assert not hasattr(copy, "members_")
         same_model(model, copy.fit(X, y_bar), X)
     assert quick().set_params(lr=0.5, hidden=(3,)).get_params()["lr"] == 0.5
 
@@ -680,10 +955,25 @@ def test_same_seed_same_bits_and_nothing_global(tmp_path):
     module = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 3))
     before = everything_global()
     quick(network=module, max_epochs=3, random_state=None).fit(X, y_bar).predict(X)
-    model = quick(max_epochs=3, refit=True).fit(X, y_bar)
+    model = quick("auto", max_epochs=3).fit(X, y_bar)
     model.save(tmp_path)
     ComplementaryClassifier.load(tmp_path).score(X, y_bar)
     assert everything_global() == before
+
+
+def test_two_threads_come_to_what_one_comes_to():
+    X, _, y_bar = blobs(n=90)
+
+    def learn(seed):
+        return ComplementaryClassifier(max_epochs=3, random_state=seed).fit(X, y_bar)
+
+    alone = [learn(seed) for seed in (0, 1)]
+    with ThreadPoolExecutor(2) as threads:
+        together = list(threads.map(learn, (0, 1)))
+    for one, other in zip(alone, together, strict=True):
+        same_model(one, other, X)
+        assert one.trials_ == other.trials_
+        assert one.estimated_accuracy_ == other.estimated_accuracy_
 
 
 def test_fitting_again_forgets():
@@ -701,15 +991,17 @@ def test_trials_and_history_tell_one_story():
     assert len(history) == 2 * 3 * 2 * 7
     assert {"method", "lr", "seed", "epoch", "loss", "valid_accuracy"} <= set(history.columns)
     assert np.isfinite(history["loss"]).all()
-    pooled = history.groupby(["method", "lr", "epoch"])["valid_accuracy"].mean()
-    for trial in model.trials_:
-        by_epoch = pooled[trial["method"], trial["lr"]]
-        assert by_epoch.max() == pytest.approx(trial["estimated_accuracy"])
-        assert by_epoch.idxmax() == trial["epoch"]
-    best = trials.loc[trials["estimated_accuracy"].idxmax()]
-    assert (model.method_, model.lr_, model.best_epoch_) == (best["method"], best["lr"], best["epoch"])
-    # Two seeds hold out 40 rows each, and no row twice: pooled is the mean of the two.
-    assert model.estimated_accuracy_.estimate == pytest.approx(best["estimated_accuracy"])
+    keys = {"method", "network", "lr", "epoch", "estimated_accuracy", "weight"}
+    assert all(set(trial) == keys for trial in model.trials_)
+    by_run = history.groupby(["method", "lr", "epoch"])["valid_accuracy"].mean()
+    for trial in model.trials_:  # two seeds hold out 40 rows each, and no row twice
+        assert by_run[trial["method"], trial["lr"], 6] == pytest.approx(trial["estimated_accuracy"])
+        assert trial["epoch"] == 6
+    heaviest = trials.loc[trials["weight"].idxmax()]
+    assert (model.method_, model.lr_, model.best_epoch_) == (heaviest["method"], heaviest["lr"], heaviest["epoch"])
+    predicted = model.held_out_
+    judged = metrics.accuracy_interval(y_bar[predicted.rows], predicted.classes, 3)
+    assert model.estimated_accuracy_ == predicted.interval(judged)
     assert model.failed_ == []
 
 
@@ -722,7 +1014,7 @@ def test_nothing_is_printed_where_nobody_looks(capsys):
 # ---- runs that fail, and interruptions ------------------------------------------------------------------------
 
 
-def test_an_absurd_rate_among_good_ones_is_told_and_not_chosen():
+def test_an_absurd_rate_among_good_ones_is_told_and_left_out():
     X, y, y_bar = blobs()
     with pytest.warns(ConvergenceWarning, match="2 runs were stopped: forward, run 2: its loss was nan in epoch 0"):
         model = quick(lr=(0.01, 1e38), max_epochs=30).fit(X, y_bar)
@@ -731,7 +1023,7 @@ def test_an_absurd_rate_among_good_ones_is_told_and_not_chosen():
     assert len(model.failed_) == 2
     good, bad = model.trials_
     assert good["estimated_accuracy"] > 0.7
-    assert bad["estimated_accuracy"] is None
+    assert (bad["lr"], bad["estimated_accuracy"], bad["weight"]) == (1e38, None, 0)
     same_model(model, quick(lr=0.01, max_epochs=30).fit(X, y_bar), X)
 
 
@@ -778,34 +1070,26 @@ def interrupted_after(n):
         yield begun
 
 
+@pytest.mark.parametrize("at", [0, 4])
 @pytest.mark.parametrize("run", [0, 1])
-def test_a_setting_one_of_whose_runs_breaks_ends_there(run):
+def test_a_setting_one_of_whose_runs_breaks_is_left_out(run, at):
     X, _, y_bar = blobs()
-    expected = quick(max_epochs=4).fit(X, y_bar)
-    with breaking(run, at=4), pytest.warns(ConvergenceWarning, match="1 runs were stopped"):
-        model = quick(max_epochs=15).fit(X, y_bar)
-    assert model.best_epoch_ == expected.best_epoch_
-    same_model(model, expected, X)
+    with breaking(run, at), pytest.warns(ConvergenceWarning, match="1 runs were stopped"):
+        model = quick(lr=(0.01, 0.003)).fit(X, y_bar)
+    assert model.lr_ == 0.003
+    assert [(t["lr"], t["estimated_accuracy"] is None) for t in model.trials_] == [(0.01, True), (0.003, False)]
+    assert [t["weight"] > 0 for t in model.trials_] == [False, True]
+    same_model(model, quick(lr=0.003).fit(X, y_bar), X)
 
 
-@pytest.mark.parametrize("run", [0, 1])
-def test_a_setting_one_of_whose_runs_breaks_at_once_is_not_chosen(run):
-    X, _, y_bar = blobs()
-    with breaking(run, at=0), pytest.warns(ConvergenceWarning, match="1 runs were stopped"):
-        model = quick(lr=(0.01, 1e-7)).fit(X, y_bar)
-    assert model.lr_ == 1e-7
-    assert [t["estimated_accuracy"] is None for t in model.trials_] == [True, False]
-    same_model(model, quick(lr=1e-7).fit(X, y_bar), X)
-
-
-def test_an_interruption_keeps_the_best_so_far():
+def test_an_interruption_keeps_what_was_trained():
     X, _, y_bar = blobs()
     expected = quick(max_epochs=4).fit(X, y_bar)
     with (
         interrupted_after(4),
-        pytest.warns(UserWarning, match="training was interrupted; the best of what was trained is kept"),
+        pytest.warns(UserWarning, match="training was interrupted; what was trained is kept"),
     ):
-        model = quick(["forward", "free"], max_epochs=15, refit=True).fit(X, y_bar)
+        model = quick(["forward", "free"], max_epochs=15).fit(X, y_bar)
     assert [t["method"] for t in model.trials_] == ["forward"]
     same_model(model, expected, X)
     assert len(set(model.history_["epoch"])) == 4
@@ -816,36 +1100,7 @@ def test_an_interruption_in_a_later_method_keeps_the_earlier_one():
     expected = quick(max_epochs=15).fit(X, y_bar)
     with interrupted_after(15), pytest.warns(UserWarning, match="training was interrupted"):
         model = quick(["forward", "free"], max_epochs=15).fit(X, y_bar)
-    assert model.method_ == "forward"
-    same_model(model, expected, X)
-
-
-def test_an_interruption_of_the_refit_keeps_the_runs_before_it():
-    X, _, y_bar = blobs()
-    expected = quick().fit(X, y_bar)
-    with interrupted_after(15), pytest.warns(UserWarning, match="training was interrupted"):
-        model = quick(refit=True).fit(X, y_bar)
-    same_model(model, expected, X)
-
-
-def test_a_refit_that_breaks_keeps_the_runs_before_it(monkeypatch):
-    X, _, y_bar = blobs()
-    expected = quick().fit(X, y_bar)
-    population_of = ComplementaryClassifier._population
-    built = []
-
-    with contextlib.ExitStack() as later:
-
-        def population(self, *arguments):
-            if built:  # the second is the refit's
-                later.enter_context(breaking(0, at=0))
-            built.append(population_of(self, *arguments))
-            return built[-1]
-
-        monkeypatch.setattr(ComplementaryClassifier, "_population", population)
-        with pytest.warns(ConvergenceWarning, match="refit gave no finite loss; the runs before it are kept"):
-            model = quick(refit=True).fit(X, y_bar)
-    assert len(built) == 2
+    assert [t["method"] for t in model.trials_] == ["forward"]
     same_model(model, expected, X)
 
 
@@ -858,7 +1113,7 @@ def test_an_interruption_before_anything_was_trained_is_passed_on():
 @pytest.mark.parametrize("after", [3, 15, 20])
 def test_an_interrupted_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, after):
     X, _, y_bar = blobs()
-    options = {"method": ["forward", "free"], "lr": (0.003, 0.01), "refit": True}
+    options = {"method": ["forward", "free"], "lr": (0.003, 0.01)}
     expected = quick(**options).fit(X, y_bar)
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
     folder = tmp_path / "deep" / "way"
@@ -867,7 +1122,7 @@ def test_an_interrupted_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, a
     assert any(folder.iterdir())
     with interrupted_after(10**9) as begun:
         model = quick(**options, checkpoint=folder).fit(X, y_bar)
-    assert len(begun) == 30 - after + model.best_epoch_ + 1
+    assert len(begun) == 30 - after
     same_model(model, expected, X)
     assert model.trials_ == expected.trials_
     pd.testing.assert_frame_equal(pd.DataFrame(model.history_), pd.DataFrame(expected.history_), check_like=True)
@@ -931,6 +1186,28 @@ def test_a_saved_model_comes_back(tmp_path, values):
         assert getattr(back, name) == getattr(model, name), name
     assert back.extra_ == {"note": ["any", {"thing": 1}]}
     same_model(model, clone(back).set_params(device="cpu").fit(frame, np.array(values)[y_bar]), frame)
+
+
+def test_a_model_of_an_earlier_release_comes_back(tmp_path, fitted):
+    """Which kept the runs of one network, their tensors without a number, and neither weights nor `network`."""
+    model, X = fitted
+    (member,) = model.members_
+    model.save(tmp_path)
+    about, tensors = saving.read_model(tmp_path)
+    fit = {k: v for k, v in about["fitted"].items() if k not in ("members", "temperatures", "weights", "network")}
+    fit["trials"] = [{"method": "forward", "lr": 0.01, "epoch": 3, "estimated_accuracy": 0.9}]
+    settings = {k: v for k, v in about["settings"].items() if k not in ("time_limit", "on_epoch")}
+    settings |= {"refit": False, "patience": 10, "n_seeds": 2}
+    old = {k.removeprefix("0."): v for k, v in tensors.items()}
+    saving.write_model(tmp_path / "old", {"settings": settings, "fitted": fit, "extra": {}}, old)
+    back = ComplementaryClassifier.load(tmp_path / "old", device="cpu")
+    expected = member.probabilities(back._scaled(back._take(X, reset=False)))
+    np.testing.assert_allclose(back.predict_proba(X), expected, atol=2e-3)  # none is quite ruled out any more
+    np.testing.assert_array_equal(back.predict(X), back.classes_[expected.argmax(axis=1)])
+    assert back.network_ == "mlp"
+    assert back.learned_
+    back.save(tmp_path / "new")
+    same_model(back, ComplementaryClassifier.load(tmp_path / "new"), X)
 
 
 def test_a_model_without_extras_comes_back_with_none(tmp_path, fitted):
@@ -1112,12 +1389,16 @@ def test_a_damaged_model_gives_one_clear_error(tmp_path, fitted):
     damages += [
         about | {"fitted": {k: v for k, v in fit.items() if k != key}}
         for key in fit
-        if key not in ("trials", "objective")
+        if key not in ("trials", "objective", "network")  # of these the predictions do not depend
     ]
     damages += [about | {"fitted": fit | {"classes": ["a", "b"]}}, about | {"fitted": fit | {"shape": [7]}}]
     damages += [about | {"settings": about["settings"] | {"hidden": [0]}}]
-    damages += [about | {"settings": about["settings"] | {"network": "transformer"}}]
     damages += [about | {"weights": "../../etc/passwd"}]
+    damages += [about | {"fitted": fit | {key: []}} for key in ("members", "temperatures", "weights")]
+    damages += [
+        about | {"fitted": fit | {"members": [one]}}
+        for one in ({"kind": "oracle"}, {"kind": "networks", "network": "transformer"}, {"kind": "networks"}, {}, 3)
+    ]
     for damage in damages:
         path.write_text(json.dumps(damage))
         with pytest.raises((ValueError, FileNotFoundError), match=r"model|network|no file at|hidden"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from naysayer.models.crossfit import deal, others, predict_held_out, rotate
+from naysayer.models.crossfit import deal, others, predict_held_out, split
 
 
 @pytest.mark.parametrize("n", [5, 7, 23])
@@ -22,21 +22,30 @@ def test_every_row_is_dealt_to_one_part(n, n_parts):
         assert sorted([*rest, *part]) == list(range(n))
 
 
-@pytest.mark.parametrize(("n", "n_parts", "n_held_out"), [(10, 5, 2), (10, 2, 3), (10, 3, 7), (4, 9, 1), (2, 1, 1)])
-def test_rotated_parts_follow_each_other(n, n_parts, n_held_out):
-    order = np.random.default_rng(0).permutation(n)
-    rows, held_out = rotate(order, n_parts, n_held_out)
-    assert rows.shape == (n_parts, n - n_held_out)
-    assert held_out.shape == (n_parts, n_held_out)
+@pytest.mark.parametrize(("n", "n_runs", "n_held_out"), [(10, 5, 2), (10, 9, 3), (10, 3, 7), (4, 9, 1), (2, 1, 1)])
+def test_runs_hold_out_parts_of_one_deal_after_the_other(n, n_runs, n_held_out):
+    rows, held_out = split(np.random.default_rng(0), n, n_runs, n_held_out)
+    assert rows.shape == (n_runs, n - n_held_out)
+    assert held_out.shape == (n_runs, n_held_out)
     for one, other in zip(rows, held_out):
         assert sorted([*one, *other]) == list(range(n))
-    round_and_round = np.tile(order, n_parts * n_held_out // n + 1)
-    np.testing.assert_array_equal(held_out.ravel(), round_and_round[: n_parts * n_held_out])
+    per_deal = n // n_held_out
+    for start in range(0, n_runs, per_deal):
+        dealt = held_out[start : start + per_deal].ravel()
+        assert len(set(dealt)) == len(dealt)  # no row twice before a whole part is no longer left
+    times = np.bincount(held_out.ravel(), minlength=n)
+    assert times.max() <= -(-n_runs // per_deal)
+
+
+def test_each_deal_is_in_another_order():
+    _, held_out = split(np.random.default_rng(0), 40, 8, 10)
+    first, second = held_out[:4], held_out[4:]
+    assert not {tuple(sorted(part)) for part in first} & {tuple(sorted(part)) for part in second}
 
 
 def test_each_row_is_predicted_by_one_model_that_has_not_seen_it():
     rng = np.random.default_rng(0)
-    rows, held_out = rotate(rng.permutation(30), 4, 12)  # 48 places for 30 rows: some are held out twice
+    rows, held_out = split(rng, 30, 6, 8)  # parts of 8 of 30: of each deal 6 rows are in none
     asked = []
 
     def predict(part, fresh):
@@ -45,8 +54,8 @@ def test_each_row_is_predicted_by_one_model_that_has_not_seen_it():
         return 100 * part + fresh
 
     predicted = predict_held_out(held_out, 30, predict)
-    assert sorted(asked) == list(range(30))  # each once
-    np.testing.assert_array_equal(predicted % 100, np.arange(30))
+    assert sorted(asked) == sorted(set(held_out.ravel()))  # each once
+    np.testing.assert_array_equal(predicted[asked] % 100, asked)
     assert (predicted[held_out[0]] < 100).all()  # the first part that held a row out has it
 
 

@@ -583,6 +583,48 @@ def test_without_validation_the_last_epoch_is_the_best():
     assert runs.history["loss"].shape == (3, 3)
 
 
+def test_the_last_epoch_is_kept_where_it_is_asked_for():
+    X, _, y_bar = blobs()
+    valid = np.arange(0, 240, 3)
+    how = {"max_epochs": 6, "rows": np.setdiff1d(np.arange(240), valid)}
+    options = {"objective": objectives.Forward(3), "lr": [0.5, 0.0, 0.3], "optimizer": "sgd"}
+    best = make(**options).fit(X, y_bar, validation_rows=valid, **how)
+    assert (best.best_epoch < 5).any()  # so that there is a difference
+    last = make(**options).fit(X, y_bar, validation_rows=valid, select="last", **how)
+    assert last.best_epoch.tolist() == [5, 5, 5]
+    np.testing.assert_array_equal(
+        last.history["valid_accuracy"], best.history["valid_accuracy"]
+    )  # watched all the same
+    never = make(**options).fit(X, y_bar, **how)
+    for name, parameter in never.parameters.items():
+        assert torch.equal(last.parameters[name], parameter)
+
+
+class Clock:
+    """A clock that stands still unless it is told to go on."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+    def tick(self, advance=1, label=None):
+        self.now += 1
+
+
+@pytest.mark.parametrize(("until", "n_epochs"), [(-math.inf, 1), (100.0, 1), (102.5, 3), (math.inf, 5), (None, 5)])
+def test_no_epoch_is_begun_after_a_moment_but_the_first(monkeypatch, until, n_epochs):
+    X, _, y_bar = blobs()
+    clock = Clock()
+    monkeypatch.setattr(training, "time", clock)
+    runs = make().fit(X, y_bar, max_epochs=5, until=until, bar=clock.tick)
+    assert len(runs.history["loss"]) == n_epochs
+    assert not runs.interrupted
+    monkeypatch.undo()
+    assert_same_runs(runs, make().fit(X, y_bar, max_epochs=n_epochs))
+
+
 def test_patience_stops_each_run_for_itself():
     X, _, y_bar = blobs()
     valid = np.arange(0, 240, 2)
@@ -1110,7 +1152,7 @@ def test_a_missing_accelerator_is_named(monkeypatch):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"select": "loss"}, "`select` must be one of accuracy, risk, objective; got 'loss'"),
+        ({"select": "loss"}, "`select` must be one of accuracy, risk, objective, last; got 'loss'"),
         ({"max_epochs": 0}, "`max_epochs` must be a whole number of at least 1; got 0"),
         ({"max_epochs": 1.5}, "`max_epochs` must be a whole number of at least 1; got 1.5"),
         ({"rows": []}, "`rows` must hold at least one row"),

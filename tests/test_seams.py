@@ -62,7 +62,8 @@ class Squared(objectives.Forward):
 def test_a_method_in_the_table_is_trained_by_name(monkeypatch, kind):
     monkeypatch.setitem(objectives.OBJECTIVES, "mine", kind)
     X, y, y_bar = blobs()
-    model = ComplementaryClassifier("mine", lr=0.01, max_epochs=15, n_seeds=2, random_state=0).fit(X, y_bar)
+    settings = {"lr": 0.01, "max_epochs": 15, "patience": 5, "n_seeds": 5, "random_state": 0}
+    model = ComplementaryClassifier("mine", **settings).fit(X, y_bar)
     assert model.method_ == "mine"
     assert (model.predict(X) == y).mean() > 0.8
 
@@ -530,5 +531,6 @@ def test_a_classifier_starts_from_a_backbone(frozen):
     model = ComplementaryClassifier("forward", network, lr=0.02, max_epochs=25, n_seeds=2, random_state=0)
     model.fit(X, y_bar)
     assert (model.predict(X) == y).mean() > 0.8
-    learned = {**model.parameters_, **model.buffers_}["0.0.weight"]
+    (member,) = model.members_
+    learned = {**member.parameters, **member.buffers}["0.0.weight"]
     assert torch.equal(learned, backbone[0].weight.detach().expand_as(learned)) == frozen

@@ -50,7 +50,6 @@ RATES = (1e-3, 3e-3, 1e-2)
 MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
 MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
 OTHERS = ("forest", "boosting", "neighbours")  # members that are no networks
-NAMES = (*OBJECTIVES, "linear", *OTHERS)
 
 
 @dataclass(frozen=True)
@@ -76,11 +75,12 @@ class _Examples:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The seeds of the runs, and the rows that each learns from and holds out."""
+    """The seeds of the runs, and the rows that each learns from and holds out; if some choose the epoch, which."""
 
     seeds: list[int]
     rows: NDArray[np.int64]  # (S, N - h)
     held_out: NDArray[np.int64]  # (S, h)
+    choosing: NDArray[np.int64] | None = None  # (S, about h / 2) of those held out, in no run among the others
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     estimated_accuracy_ : (estimate, low, high) of the model that predicts, from labels that had no part in what they
         judge. The estimate is unbiased, so it may leave [0, 1].
     trials_ : one dict per member: method, network, lr, epoch, its own estimated accuracy, and its weight; None and 0
-        where a run of it failed.
+        where a run of it failed, or time ran out.
     method_, network_, lr_, best_epoch_ : of the member with the largest weight.
     objective_ : the settings of that member's objective, all of its constructor's arguments; empty for trees.
     members_, pool_ : the members with a weight, and how they are mixed.
@@ -335,7 +335,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         return self._auto(examples)
 
     def _auto(self, examples: _Examples) -> list[_Candidate]:
-        """What suits the data: see the table in docs/python.md for the measurements behind it."""
+        """What suits the data: docs/accuracy.md has the measurements behind it."""
         n, n_classes, n_features = len(examples.labels), len(self.classes_), math.prod(examples.inputs.shape[1:])
         epochs = min(self.max_epochs, max(3, min(30, 6_000_000 // n)))
         rates = self._rates((1e-2,) if n < MANY else (1e-3, 1e-2) if n < 10 * MANY else (3e-3,))
@@ -348,7 +348,10 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         if n * n_classes <= 20_000_000:
             found.append(_Candidate("forest"))
         if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
-            found.append(_Candidate("boosting"))
+            rows, n_held_out = examples.inputs.flatten(1), max(1, self.validation_fraction * n)
+            differ = (rows != rows.median(dim=0).values).any(dim=1).sum()
+            if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike
+                found.append(_Candidate("boosting"))
         if (n + len(examples.unlabelled)) ** 2 * n_features <= 400_000_000_000:
             found.append(_Candidate("neighbours"))
         return found
@@ -357,9 +360,10 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         """Check the names of the methods to try; each comes once."""
         method: Any = self.method
         named = [method] if isinstance(method, str) or not np.iterable(method) else list(method)
+        known = (*OBJECTIVES, "linear", *OTHERS)
         for name in named:
-            if name != "auto" and name not in NAMES:
-                raise ValueError(f"`method` must be 'auto' or one of {', '.join(NAMES)}; got {name!r}")
+            if name != "auto" and name not in known:
+                raise ValueError(f"`method` must be 'auto' or one of {', '.join(known)}; got {name!r}")
         return list(dict.fromkeys(named))
 
     def _own(self) -> dict[str, Objective]:
@@ -404,11 +408,23 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         seeds = [int(seed) for seed in rng.integers(0, 2**31, size=check_count(n_runs, "`n_seeds`"))]
         most = max(1, MOST_HELD_OUT // len(self.classes_))
         n_held_out = min(n - 1, most, max(1, round(self.validation_fraction * n)))
-        return _Parts(seeds, *split(rng, n, len(seeds), n_held_out))
+        if self.patience is None or n < 4:  # too few to choose an epoch and to judge it
+            return _Parts(seeds, *split(rng, n, len(seeds), n_held_out))
+        halves = np.array_split(rng.permutation(n), 2)  # what chooses in one run judges in none
+        each = [split(rng, len(half), len(seeds), min(len(half) - 1, max(1, n_held_out // 2))) for half in halves]
+        rows, held_out = ([half[part[i]] for half, part in zip(halves, each)] for i in (0, 1))
+        return _Parts(seeds, np.hstack(rows), np.hstack(held_out), held_out[0])
 
     def _go_on(self, examples: _Examples, parts: _Parts) -> _Parts:
         """Give the parts of the last fit if it had the same examples; else forget that fit."""
-        told = [examples.inputs, examples.labels, examples.weight, self.n_seeds, self.validation_fraction]
+        told = [
+            examples.inputs,
+            examples.labels,
+            examples.weight,
+            self.n_seeds,
+            self.validation_fraction,
+            self.patience,
+        ]
         same = fingerprint({"examples": [t.numpy() if isinstance(t, Tensor) else t for t in told]})
         last: _Last | None = getattr(self, "_last", None)
         if last is None or last.examples != same:
@@ -433,7 +449,10 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
                     break
                 try:
                     if candidate.objective is None:
-                        trained.append(self._train_other(candidate, parts, examples))
+                        other = self._train_other(candidate, parts, examples)
+                        in_time = not np.isnan(other.held_out[0, parts.held_out]).any()
+                        if in_time or not trained:  # fewer rows could be judged with it than without
+                            trained.append(other)
                         bar(30)
                     else:
                         came, interrupted = self._train_networks(candidate, parts, examples, bar, history)
@@ -464,11 +483,11 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         assert candidate.objective is not None
         n_rates, n_seeds = len(candidate.rates), len(parts.seeds)
         runs = self._population(candidate, parts.seeds, examples.inputs)
-        judged = parts.held_out
-        chooses = self.patience is not None  # an epoch, by labels that then cannot judge it
         if self.warm_start:
             self._start_from_last(candidate, runs)
-        watched, judged = np.array_split(judged, 2, axis=1) if chooses and judged.shape[1] > 1 else (judged, judged)
+        chooses = parts.choosing is not None  # an epoch, by labels that then cannot judge it
+        watched = parts.held_out if parts.choosing is None else parts.choosing
+        judged = parts.held_out[:, watched.shape[1] if chooses else 0 :]
         runs.fit(
             Resident(
                 examples.inputs,
@@ -487,6 +506,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             bar=bar,
         )
         done = len(runs.history.get("loss", ()))
+        if done == 0:
+            return [], runs.interrupted
         bar(candidate.epochs - done)  # the epochs it did not need
         for epoch in range(done):
             for m in range(runs.n_runs):
@@ -499,11 +520,10 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         came = []
         for i, rate in enumerate(candidate.rates):
             members = np.arange(i * n_seeds, (i + 1) * n_seeds)
-            about = {"method": candidate.method, "network": _name(candidate.network), "lr": rate}
-            if done == 0 or any(int(m) in runs.failed for m in members):
-                self.trials_.append(about | {"epoch": done - 1, "estimated_accuracy": None, "weight": 0.0})
+            about = self._about(candidate, rate, int(runs.best_epoch[members[0]]))
+            if any(int(m) in runs.failed for m in members):
+                about["epoch"] = done - 1
                 continue
-            about["epoch"] = int(runs.best_epoch[members[0]])
             state = ({k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers))
             member = Networks(_name(candidate.network), runs.module.to(device), *state)
             if self.warm_start:
@@ -532,9 +552,14 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             member, held_out = Boosted.train(*told, parts.seeds[0], parts.held_out, self._deadline)
         else:
             member, held_out = Neighbours.train(*told, parts.held_out, rest)
-        return _Trained(
-            member, {"method": candidate.method, "network": None, "lr": None, "epoch": None}, None, held_out
-        )
+        return _Trained(member, self._about(candidate, None, None), None, held_out)
+
+    def _about(self, candidate: _Candidate, rate: float | None, epoch: int | None) -> dict[str, Any]:
+        """Begin what is said of a member; its accuracy and weight are not known yet."""
+        about = {"method": candidate.method, "network": _name(candidate.network), "lr": rate, "epoch": epoch}
+        about |= {"estimated_accuracy": None, "weight": 0.0}
+        self.trials_.append(about)
+        return about
 
     def _population(self, candidate: _Candidate, seeds: list[int], inputs: Tensor) -> Population:
         """Build the runs of a candidate: one for each learning rate and seed."""
@@ -570,8 +595,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         pool = judge.pool()
         sample, _ = take(judge.labels, judge.n_classes, judge.transition, judge.sample_weight)
         for one, p, weight in zip(trained, judge.together, pool.weights):
-            told = {"estimated_accuracy": sample.accuracy(p.argmax(axis=1)), "weight": float(weight)}
-            self.trials_.append(one.about | told)
+            one.about.update(estimated_accuracy=sample.accuracy(p.argmax(axis=1)), weight=float(weight))
         kept = np.flatnonzero(pool.weights > 0)
         self.members_ = [trained[c].member for c in kept]
         self.pool_ = Pool(pool.temperatures[kept], pool.weights[kept])
@@ -589,13 +613,15 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         guessing = 1.0 / len(self.classes_)
         if self.learned_:
             return
-        hoped = float(np.clip(estimate, min(2 * guessing, 0.95), min(guessing + 0.5, 0.95)))
-        needed = labels_needed(len(self.classes_), hoped - guessing, hoped).complementary
+        hoped = float(np.clip(estimate, min(2 * guessing, (1 + guessing) / 2), min(guessing + 0.5, 0.95)))
+        needed = labels_needed(len(self.classes_), (hoped - guessing) / self.held_out_.wider, hoped).complementary
+        needed = math.ceil(needed * n_labels / len(self.held_out_.rows))  # not every label may judge
+        more = f"takes about {needed:,} labels to show, and there are {n_labels:,}"
         warnings.warn(
             f"nothing was learned that can be told from guessing: the estimated accuracy is "
             f"{100 * min(1, max(0, estimate)):.0f} % ({100 * low:.0f} to {100 * high:.0f}), and guessing has "
-            f"{100 * guessing:.0f} %; an accuracy of {100 * hoped:.0f} % takes about {needed:,} labels to show, and "
-            f"there are {n_labels:,}",
+            f"{100 * guessing:.0f} %; an accuracy of {100 * hoped:.0f} % "
+            f"{more if needed > n_labels else f'would show in the {n_labels:,} labels that there are'}",
             stacklevel=3,
         )
 
@@ -610,7 +636,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
 
         def both(advance: float = 1, label: str | None = None) -> None:
             bar(advance, label)
-            if self.on_epoch is not None:
+            if advance > 0 and self.on_epoch is not None:
                 self.on_epoch()
 
         return both
@@ -799,12 +825,17 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.trials_, self.history_, self.failed_ = fitted["trials"], {}, []
         self.center_, self.scale_ = tensors["center"], tensors["scale"]
         self.network_ = fitted.get("network", self.network if isinstance(self.network, str) else None)
-        # Earlier releases kept the runs of one network, under names without a number.
-        described = fitted.get("members", [{"kind": "networks", "network": self.network_}])
-        self.pool_ = Pool(*(np.array(fitted.get(name, [1.0])) for name in ("temperatures", "weights")))
+        numbered = "members" in fitted
+        if not numbered:  # earlier releases kept the runs of one network, under names without a number
+            one_network = {"kind": "networks", "network": self.network_}
+            fitted = fitted | {"members": [one_network], "temperatures": [1.0], "weights": [1.0]}
+        self.pool_ = Pool(np.array(fitted["temperatures"]), np.array(fitted["weights"]))
+        if not len(fitted["members"]) == len(self.pool_.temperatures) == len(self.pool_.weights) > 0:
+            raise ValueError("the model must have a temperature and a weight for each member")
         self.members_ = []
-        for i, one in enumerate(described):
-            prefix = f"{i}." if "members" in fitted else ""
+        for i, one in enumerate(fitted["members"]):
+            prefix = f"{i}." if numbered else ""
             own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-            build = self._build_network(one["network"] or self.network, fitted["shape"]) if "network" in one else None
+            named = one["network"] or self.network if one["kind"] == "networks" else None
+            build = None if named is None else self._build_network(named, fitted["shape"])
             self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))

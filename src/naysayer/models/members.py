@@ -20,6 +20,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 
+from naysayer.engine import process
 from naysayer.engine.population import logits_of
 from naysayer.labels import transition as transitions
 from naysayer.labels.kinds import is_ordinary
@@ -91,7 +92,7 @@ class Networks:
         cls, name: str | None, tensors: Tensors, build: nn.Module | Callable[[], nn.Module], device: torch.device
     ) -> Networks:
         """Take over the states of runs; the network is built anew."""
-        with torch.random.fork_rng(devices=[]):  # the start that it draws is not used
+        with process.seeded():  # the start that it draws is not used
             module = (build if isinstance(build, nn.Module) else build()).to(device)
         states = [
             {k.removeprefix(p): v.to(device) for k, v in tensors.items() if k.startswith(p)}
@@ -142,13 +143,15 @@ class Forest:
             random_state=seed,
         )
         trees.fit(X, np.eye(n_classes)[labels] if labels.ndim == 1 else label_shares(labels, q), sample_weight=weight)
+        trees.set_params(n_jobs=None)  # threads would add up the trees' predictions in any order
         forest = cls(trees, transitions.inverse(q, n_classes))
         total, times = np.zeros((n, n_classes)), np.zeros((n, 1))
         judged = np.random.default_rng(seed).permutation(n)[:JUDGED_ROWS]
         for tree, drawn in zip(trees.estimators_, trees.estimators_samples_):
             left = np.setdiff1d(judged, drawn)
-            total[left] += tree.predict(X[left])
-            times[left] += 1
+            if len(left) > 0:  # a tree may draw all of a few rows
+                total[left] += tree.predict(X[left])
+                times[left] += 1
         held_out = np.where(times > 0, total / np.maximum(times, 1), np.nan)
         return forest, project_to_simplex(held_out @ forest.inverse)[None].astype(np.float32)
 
@@ -193,13 +196,12 @@ class Boosted:
             model = BoostedClassifier(
                 N_ROUNDS,
                 num_leaves=N_LEAVES,
-                classes=np.arange(n_classes),
                 transition=transition,
-                validation_fraction=0,
                 n_jobs=1 if X.size < 1_000_000 else None,  # threads that wait for each other cost more than they save
-                random_state=seed + i,
             )
-            boosters.append(model.fit(X[rows], labels[rows], None if weight is None else weight[rows]).booster_)
+            model.classes_ = np.arange(n_classes)
+            booster, _ = model._boost(X, labels, weight, rows, rows[:0], N_ROUNDS, seed + i)  # labels were checked
+            boosters.append(booster)
             predicted.append((part, _probabilities(boosters[-1], X[part])))
         return cls(boosters, n_classes), collect(predicted, len(labels))
 
@@ -324,14 +326,14 @@ def member_from_dict(
     if described["kind"] == "forest":
         trees = rebuild(described["trees"], tensors)
         if not isinstance(trees, ExtraTreesRegressor):
-            raise ValueError("its forest must be one of scikit-learn's extremely randomised trees")
+            raise ValueError("this model's forest must be one of scikit-learn's extremely randomised trees")
         return Forest(trees, tensors["inverse"].numpy())
     if described["kind"] == "boosting":
         texts = [tensors[str(i)].numpy().tobytes().decode() for i in range(described["n_boosters"])]
         return Boosted([booster_from_text(text, n_classes) for text in texts], n_classes)
     if described["kind"] == "neighbours":
         return Neighbours(tensors["X"].numpy(), tensors["p"].numpy(), float(described["scale"]))
-    raise ValueError(f"it has a member of kind {described['kind']!r}, which this release does not know")
+    raise ValueError(f"this model has a member of kind {described['kind']!r}, which this release does not know")
 
 
 def collect(predicted: Iterable[tuple[Rows, NDArray[Any]]], n_rows: int) -> NDArray[np.float32]:

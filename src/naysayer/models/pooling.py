@@ -80,8 +80,8 @@ class HeldOut:
 
     Parameters
     ----------
-    members : for each (R, N, K), the probabilities of each row, the r-th time it was held out; NaN where it was not. A
-        first axis of 1 stands for R times the same.
+    members : for each (R, N, K), the probabilities of each row, the r-th time it was held out; NaN where it was not.
+        Where a member has fewer times than another, they are taken in turn.
     labels : (N,) or (N, K), checked; every row says something.
     n_classes : K
     transition : Q; uniform if None.
@@ -107,7 +107,8 @@ class HeldOut:
         sample_weight: Floats | None = None,
         belief: Sequence[float] | None = None,
     ) -> None:
-        known = np.logical_and.reduce(np.broadcast_arrays(*(~np.isnan(p[:, :, 0]) for p in members)))  # (R, N)
+        times = np.arange(max(map(len, members)))
+        known = np.logical_and.reduce([~np.isnan(p[times % len(p), :, 0]) for p in members])  # (R, N)
         self.rows = np.flatnonzero(known.any(axis=0))
         self.known = known[:, self.rows]
         self.times = [p[:, self.rows] for p in members]

@@ -1,0 +1,219 @@
+"""What a classifier is pooled from: members that say nothing of a row by its own label, and come back as they were."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import ExtraTreesClassifier
+from torch import nn
+
+from helpers import as_sets, is_rows, raises, random_transition
+from naysayer import Population, complement, networks, objectives
+from naysayer.models import boosting
+from naysayer.models.crossfit import split
+from naysayer.models.members import (
+    UNLIKELIEST,
+    Boosted,
+    Forest,
+    Neighbours,
+    Networks,
+    collect,
+    label_likelihoods,
+    member_from_dict,
+)
+from naysayer.models.objects import describe
+
+K = 3
+N = 60
+ROWS, PARTS = split(np.random.default_rng(5), N, 10, 12)  # each row is held out twice
+CPU = torch.device("cpu")
+
+
+def blobs(n=N, seed=0):
+    """Classes that lie apart, as scaled inputs; truth and labels."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % K
+    centres = np.random.default_rng(99).normal(size=(K, 4))
+    X = torch.tensor(centres[y] + 0.4 * rng.normal(size=(n, 4)), dtype=torch.float32)
+    return X, y, complement(y, K, random_state=seed)
+
+
+def build():
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.BatchNorm1d(8), nn.Linear(8, K))
+
+
+def train_networks(X, labels, weight=None, transition=None):
+    runs = Population(build, objectives.Forward(K, transition), seeds=range(10), lr=0.02, batch_size=16, device="cpu")
+    runs.fit(X, labels, max_epochs=10, rows=ROWS, validation_rows=PARTS, sample_weight=weight, select="last")
+    member = Networks(None, runs.module, runs.parameters, runs.buffers)
+    return member, member.held_out(X, PARTS)
+
+
+def train_boosted(X, labels, weight=None, transition=None):
+    return Boosted.train(X, labels, weight, K, transition, 3, PARTS, None)
+
+
+TRAIN = {
+    "networks": train_networks,
+    "forest": lambda X, labels, weight=None, q=None: Forest.train(X, labels, weight, K, q, 3),
+    "boosting": pytest.param(
+        train_boosted, marks=pytest.mark.skipif(not boosting.is_available(), reason="needs LightGBM")
+    ),
+    "neighbours": lambda X, labels, weight=None, q=None: Neighbours.train(X, labels, weight, K, q, PARTS, X[:0]),
+}
+every_member = pytest.mark.parametrize("train", TRAIN.values(), ids=TRAIN)
+
+
+@every_member
+def test_a_member_says_nothing_of_a_row_by_its_own_label(train):
+    X, _, labels = blobs()
+    _, before = train(X, labels)
+    for row in (0, 17, 59):
+        changed = labels.copy()
+        changed[row] = (labels[row] + 1) % K
+        member, after = train(X, changed)
+        np.testing.assert_array_equal(after[:, row], before[:, row])
+        assert (np.delete(after, row, axis=1) != np.delete(before, row, axis=1)).any()  # others do by it
+        assert np.isfinite(member.probabilities(X)).all()
+
+
+@every_member
+@pytest.mark.parametrize("kind", ["single", "sets", "biased"])
+def test_a_member_learns_and_gives_probabilities(train, kind):
+    X, y, labels = blobs()
+    q = random_transition(K, 1, diagonal=0.05) if kind == "biased" else None
+    if kind == "sets":
+        labels = np.where((np.arange(N) % 4 == 0)[:, None], is_rows(y, K), as_sets(labels, K))
+    if kind == "biased":
+        labels = complement(y, K, transition=q, random_state=0)
+    member, held_out = train(X, labels, None, q)
+    assert held_out.shape in ((1, N, K), (2, N, K))
+    fresh, truth, _ = blobs(seed=1)
+    for p in (*held_out, member.probabilities(X), member.probabilities(fresh)):
+        assert (p >= 0).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+    assert (member.probabilities(fresh).argmax(axis=1) == truth).mean() > 0.75
+    assert (held_out[0].argmax(axis=1) == y).mean() > 0.6
+
+
+@every_member
+def test_weights_of_examples_are_used(train):
+    X, y, labels = blobs()
+    wrong = np.where(np.arange(N) < 30, y, labels)  # half of them say that it is not what it is
+    weight = np.where(np.arange(N) < 30, 1e-6, 1.0)
+    weighed, plain = (train(X, wrong, w)[0].probabilities(X) for w in (weight, None))
+    assert (weighed.argmax(axis=1) == y).mean() > (plain.argmax(axis=1) == y).mean() + 0.1
+
+
+@every_member
+def test_a_member_comes_back_with_the_same_bits(train):
+    X, _, labels = blobs()
+    member, _ = train(X, labels)
+    described, tensors = member.to_dict()
+    described = json.loads(json.dumps(described))
+    before = torch.get_rng_state()
+    back = member_from_dict(described, {k: v.clone() for k, v in tensors.items()}, K, build, CPU)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert type(back) is type(member)
+    fresh, _, _ = blobs(seed=1)
+    np.testing.assert_array_equal(back.probabilities(fresh), member.probabilities(fresh))
+
+
+def test_what_no_member_was_saved_as_is_refused():
+    with raises("this model has a member of kind 'oracle', which this release does not know"):
+        member_from_dict({"kind": "oracle"}, {}, K, None, CPU)
+    X, y, labels = blobs()
+    described, tensors = train_networks(X, labels)[0].to_dict()
+    with raises("the saved parameters do not fit the network; pass the network that was trained"):
+        member_from_dict(described, tensors, K, lambda: networks.linear(4, K), CPU)
+    others: dict[str, torch.Tensor] = {}
+    trees = describe(ExtraTreesClassifier(2, random_state=0).fit(X.numpy(), y), others)
+    with raises("this model's forest must be one of scikit-learn's extremely randomised trees"):
+        member_from_dict({"kind": "forest", "trees": trees}, others, K, None, CPU)
+
+
+def test_a_forest_of_two_rows_has_held_them_out():
+    X, _, labels = blobs()
+    forest, held_out = Forest.train(X[:2], labels[:2], None, K, None, 0)
+    assert np.isfinite(held_out).all()
+    assert np.isfinite(forest.probabilities(X)).all()
+
+
+@pytest.mark.skipif(not boosting.is_available(), reason="needs LightGBM")
+def test_boosting_stops_when_time_is_over_but_not_before_its_first_model():
+    X, _, labels = blobs()
+    member, held_out = Boosted.train(X, labels, None, K, None, 0, PARTS, -np.inf)
+    assert len(member.boosters) == 1
+    np.testing.assert_array_equal(np.flatnonzero(~np.isnan(held_out[0, :, 0])), np.sort(PARTS[0]))
+
+
+# ---- what labels say ------------------------------------------------------------------------------------------
+
+
+def test_likelihoods_of_labels_are_told_by_hand():
+    low = UNLIKELIEST
+    np.testing.assert_allclose(label_likelihoods(np.array([1, 0]), 3, None), [[1, low, 1], [low, 1, 1]])
+    rows = np.array([[1, 1, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 1]], dtype=bool)
+    expected = np.where(rows, low, 1.0)
+    np.testing.assert_allclose(label_likelihoods(rows, 4, None), expected)
+
+
+def test_likelihoods_under_a_known_matrix_are_its_columns():
+    q = random_transition(4, 2, diagonal=0.1)
+    labels = np.array([0, 3, 1])
+    expected = q[:, labels].T / q[:, labels].max(axis=0)[:, None]
+    np.testing.assert_allclose(label_likelihoods(labels, 4, q), np.maximum(expected, UNLIKELIEST))
+    np.testing.assert_allclose(label_likelihoods(as_sets(labels, 4), 4, q), np.maximum(expected, UNLIKELIEST))
+    pair = np.array([[True, False, True, False]])
+    both = q[:, 0] * q[:, 2]
+    np.testing.assert_allclose(label_likelihoods(pair, 4, q)[0], np.maximum(both / both.max(), UNLIKELIEST))
+    ordinary = label_likelihoods(is_rows([2], 4), 4, q)  # it says what the example is, whatever Q
+    np.testing.assert_allclose(ordinary, [[UNLIKELIEST, UNLIKELIEST, 1, UNLIKELIEST]])
+
+
+# ---- neighbours -----------------------------------------------------------------------------------------------
+
+
+def test_rows_without_labels_help():
+    """Two bent bands, labelled at one end of each: what is near along a band is not what is near."""
+    angle = np.linspace(0, np.pi, 60)
+    bands = [np.c_[np.cos(angle), np.sin(angle)], np.c_[1 - np.cos(angle), 0.4 - np.sin(angle)]]
+    X = torch.tensor(4 * np.concatenate(bands), dtype=torch.float32)
+    y = np.repeat([0, 1], 60)
+    labelled = np.r_[0:60:4, 60:120:4][np.r_[0:8, 15:23]]  # the first half of each
+    unlabelled = np.setdiff1d(np.arange(120), labelled)
+    told = 1 - y[labelled]
+    _, parts = split(np.random.default_rng(0), len(labelled), 8, 2)
+    scores = []
+    for rest in (unlabelled[:0], unlabelled):
+        member, _ = Neighbours.train(X[labelled], told, None, 2, None, parts, X[rest])
+        scores.append((member.probabilities(X).argmax(axis=1) == y).mean())
+    assert scores[1] > 0.95
+    assert scores[0] < 0.9
+
+
+def test_far_away_is_no_nearer_than_farthest():
+    X, _, labels = blobs()
+    member, _ = TRAIN["neighbours"](X, labels)
+    far = torch.tensor([[1e6, 0, 0, 0], [1e3, 0, 0, 0]])
+    p = member.probabilities(far)
+    np.testing.assert_array_equal(p[0], p[1])
+    same, _ = TRAIN["neighbours"](torch.ones(N, 4), labels)  # all at one place
+    assert np.isfinite(same.probabilities(X)).all()
+
+
+# ---- predictions of parts -------------------------------------------------------------------------------------
+
+
+def test_predictions_of_parts_are_put_where_they_belong():
+    parts = [np.array([3, 1]), np.array([1, 0]), np.array([0, 1])]
+    found = collect(((rows, np.array([[i, row] for row in rows])) for i, rows in enumerate(parts)), 5)
+    assert found.shape == (3, 5, 2)
+    expected = np.full((3, 5, 2), np.nan)
+    expected[0, [3, 1, 0]] = [[0, 3], [0, 1], [1, 0]]
+    expected[1, [1, 0]] = [[1, 1], [2, 0]]
+    expected[2, 1] = [2, 1]
+    np.testing.assert_array_equal(found, expected)
