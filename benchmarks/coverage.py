@@ -118,9 +118,7 @@ def main() -> None:
             if time.monotonic() - start > given.limit:
                 pool.terminate()
                 break
-    print(
-        "\ndata       classes   rows  labels  fits  accuracy   bias (error)  covered  width  /clean n  /clean n/5  warned"
-    )
+    print("\ndata       classes   rows  labels  fits  accuracy   bias (error)  covered  width  /clean  /fifth  warned")
     cells, fits = [], []
     for cell in sorted(found):
         truth, estimate, low, high, same, fifth, warned = np.array(found[cell]).T

@@ -349,7 +349,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             found.append(_Candidate("forest"))
         if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
             rows, n_held_out = examples.inputs.flatten(1), max(1, self.validation_fraction * n)
-            differ = (rows != rows.median(dim=0).values).any(dim=1).sum()
+            differ = int((rows != rows.median(dim=0).values).any(dim=1).sum())
             if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike
                 found.append(_Candidate("boosting"))
         if (n + len(examples.unlabelled)) ** 2 * n_features <= 400_000_000_000:
