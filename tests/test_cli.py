@@ -25,6 +25,7 @@ from typer.main import get_command
 
 from helpers import every_command
 from naysayer import ComplementaryClassifier, cli, complement, metrics
+from naysayer.cli.learn import _trial_cells
 from naysayer.common import progress
 from naysayer.data import tables
 from naysayer.data.labels import read_labels
@@ -32,6 +33,7 @@ from naysayer.engine import population, stack
 from naysayer.experiments import demo
 from naysayer.features.tables import TableEncoder
 from naysayer.measure import doctor, planning
+from naysayer.models import boosting
 
 CLASSES = ["cat", "dog", "owl"]
 FAST = ["--method", "forward", "--lr", "0.01", "--epochs", "25", "--seeds", "2", "--hidden", "16"]
@@ -153,7 +155,8 @@ def test_train_predict_evaluate(works, tmp_path, ending):
     model = tmp_path / "models" / "pets"
     done = works("train", table, "--label", "not", "--drop", "says, truth", "--out", model, *FAST)
     assert "labels: 300 'not this class'" in done.out
-    assert re.search(r"chosen: forward at learning rate 0.01, \d+ epochs", done.out)
+    assert re.search(r"^forward +0\.01 +25 +[\d.]+ +\d+$", done.out, re.MULTILINE)
+    assert "of all members together, from labels that had no part in what they judge" in done.out
     assert f"saved in {model}; next: naysayer predict {model} TABLE" in done.out
     assert sorted(path.name.split("-")[0] for path in model.iterdir()) == ["model.json", "weights"]
 
@@ -184,7 +187,7 @@ def test_every_format_makes_the_same_model(works, tmp_path):
 
 def test_mixed_labels(works, tmp_path):
     table = write(tmp_path / "pets.csv", only(animals(), "says"))
-    done = works("train", table, "--label", "says", "--out", tmp_path / "model", "--alpha", "0.5", "--refit", *FAST)
+    done = works("train", table, "--label", "says", "--out", tmp_path / "model", "--alpha", "0.5", *FAST)
     assert "labels: 226 'not this class', 56 'is this class', 18 that say nothing" in done.out
     rows = read_csv(works("predict", tmp_path / "model", table).out)
     truth = animals()["truth"]
@@ -271,11 +274,13 @@ def test_train_says_the_same_as_json(works, tmp_path, pets):
     assert told["rows"] == 300
     assert told["model"] == str(tmp_path / "model")
     assert told["notes"][0] in text
-    best = max(told["trials"], key=lambda trial: trial["estimated_accuracy"])
-    assert (told["method"], told["lr"], told["epochs"]) == (best["method"], best["lr"], best["epoch"] + 1)
+    assert told["method"] == "forward"
+    assert told["learned"] is True
+    assert [trial["lr"] for trial in told["trials"]] == [0.003, 0.01]
+    assert 0.5 < sum(trial["weight"] for trial in told["trials"]) <= 1
     for trial in told["trials"]:
-        share = f"{100 * trial['estimated_accuracy']:.1f}"
-        assert re.search(rf"^forward +{trial['lr']:g} +{trial['epoch'] + 1} +{share}$", text, re.MULTILINE)
+        shares = rf"{100 * trial['estimated_accuracy']:.1f} +{100 * trial['weight']:.0f}"
+        assert re.search(rf"^forward +{trial['lr']:g} +{trial['epoch'] + 1} +{shares}$", text, re.MULTILINE)
     a = told["accuracy"]
     assert f"{100 * a['estimate']:.1f} ({100 * a['low']:.1f} to {100 * a['high']:.1f}) %" in text
     loaded = ComplementaryClassifier.load(tmp_path / "model")
@@ -287,9 +292,71 @@ def test_a_failed_setting_is_told_as_such(works, tmp_path, pets):
     options = [pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--lr", "0.01,1e38"]
     text, told = works("train", *options).out, works("train", *options, "--force", "--json").json
     assert "2 runs were stopped: forward, run 2: its loss was nan" in text
-    assert re.search(r"^forward +1e\+38 +0 +failed$", text, re.MULTILINE)
-    assert [trial["estimated_accuracy"] is None for trial in told["trials"]] == [False, True]
-    assert told["lr"] == 0.01
+    assert re.search(r"^forward +1e\+38 +failed$", text, re.MULTILINE)
+    good, failed = sorted(told["trials"], key=lambda trial: trial["lr"])
+    assert (failed["lr"], failed["estimated_accuracy"], failed["weight"]) == (1e38, None, 0)
+    assert good["lr"] == 0.01
+    assert good["weight"] > 0.5
+
+
+def test_members_are_named_and_told_in_a_table(works, tmp_path, pets, others):
+    options = [pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--method", "forest, linear,forward"]
+    text, told = works("train", *options).out, works("train", *options, "--force", "--json").json
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("member "))
+    assert re.split("  +", lines[start]) == ["member", "learning rate", "epochs", "estimated accuracy %", "weight %"]
+    names = {"forest": (None, None), "forward, linear": (0.01, 24), "forward": (0.01, 24)}
+    assert [(t["lr"], t["epoch"]) for t in told["trials"]] == list(names.values())
+    for name, trial, line in zip(names, told["trials"], lines[start + 2 :]):
+        rate = [] if trial["lr"] is None else ["0.01", "25"]
+        shares = [f"{100 * trial['estimated_accuracy']:.1f}", f"{100 * trial['weight']:.0f}"]
+        assert re.split("  +", line) == [name, *rate, *shares]
+    assert sum(trial["weight"] for trial in told["trials"]) <= 1 + 1e-9
+    rows = read_csv(works("predict", tmp_path / "model", others).out)
+    right = [row["prediction"] == true for row, true in zip(rows, animals(seed=1)["truth"], strict=True)]
+    assert np.mean(right) > 0.8
+
+
+def test_the_default_trains_networks_and_trees(works, tmp_path, pets):
+    told = works("train", pets, "--label", "not", "--out", tmp_path / "model", "--seeds", 5, "--json").json
+    members = [(trial["method"], trial["network"]) for trial in told["trials"]]
+    boosted = [("boosting", None)] if boosting.is_available() else []
+    assert members == [("forward", "mlp"), ("forward", "linear"), ("forest", None), *boosted, ("neighbours", None)]
+
+
+def test_a_time_limit_is_held(works, tmp_path, pets):
+    """The first member gets an epoch; after that, no time is left for another, nor for the rest of its epochs."""
+    line = ["train", pets, "--label", "not", *FAST, "--method", "forward,forest,linear", "--json", "--out"]
+    told = works(*line, tmp_path / "short", "--time-limit", "1e-9").json
+    assert [(trial["method"], trial["epoch"]) for trial in told["trials"]] == [("forward", 0)]
+    assert len(read_csv(works("predict", tmp_path / "short", pets).out)) == 300
+    told = works(*line, tmp_path / "long", "--time-limit", "1e9").json
+    assert [(trial["method"], trial["epoch"]) for trial in told["trials"]] == [
+        ("forward", 24),
+        ("forest", None),
+        ("forward", 24),
+    ]
+
+
+def test_a_member_that_time_ran_out_for_is_told_as_such():
+    about = {"method": "boosting", "network": None, "lr": None, "epoch": None}
+    assert _trial_cells(about | {"estimated_accuracy": None, "weight": 0.0}) == ["boosting", "", "", "no time", ""]
+    assert _trial_cells(about | {"estimated_accuracy": -0.1, "weight": 0.125}) == ["boosting", "", "", "0.0", "12"]
+
+
+def test_nothing_learned_is_the_first_line(works, tmp_path, pets):
+    rng = np.random.default_rng(0)
+    noise = {"x": rng.normal(size=80).round(4).tolist(), "not": rng.choice(list("abcdefgh"), 80).tolist()}
+    options = [write(tmp_path / "noise.csv", noise), "--label", "not", "--out", tmp_path / "model", *FAST]
+    first = works("train", *options).out.splitlines()[0]
+    assert first.startswith("nothing was learned that can be told from guessing: the estimated accuracy is ")
+    assert re.search(r"guessing has 12 %; an accuracy of \d+ % takes about [\d,]+ labels", first)
+    told = works("train", *options, "--force", "--json").json
+    assert told["learned"] is False
+    assert told["notes"][0] == first
+    assert told["accuracy"]["low"] <= 1 / 8
+    learned = works("train", pets, "--label", "not", "--out", tmp_path / "pets", *FAST).out
+    assert "nothing was learned" not in learned
 
 
 def test_predict_says_the_same_as_json(works, model, others):
@@ -579,9 +646,9 @@ def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
     [
         (["--lr", "fast"], "--lr must be numbers separated by commas; got 'fast'"),
         (["--lr", "0.1;0.2"], "--lr must be numbers separated by commas; got '0.1;0.2'"),
-        (["--lr", "0"], "`lr` must be a positive number or some of them"),
-        (["--lr", "inf"], "`lr` must be a positive number or some of them"),
-        (["--lr", ","], "`lr` must be a positive number or some of them"),
+        (["--lr", "0"], "`lr` must be 'auto', a positive number or some of them"),
+        (["--lr", "inf"], "`lr` must be 'auto', a positive number or some of them"),
+        (["--lr", ","], "`lr` must be 'auto', a positive number or some of them"),
         (["--hidden", "wide"], "--hidden must be whole numbers separated by commas; got 'wide'"),
         (["--hidden", "2.5"], "--hidden must be whole numbers separated by commas; got '2.5'"),
         (["--hidden", "inf"], "--hidden must be whole numbers separated by commas; got 'inf'"),
@@ -590,7 +657,11 @@ def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
         (["--epochs", "many"], "Invalid value for '--epochs'"),
         (["--seeds", "0"], "--seeds must be a whole number of at least 1; got 0"),
         (["--seed", "-1"], "`random_state` must be None, a whole number from 0 up"),
-        (["--method", "magic"], "`method` must be 'auto' or one of free, max, ascent, forward, pairwise; got 'magic'"),
+        (["--method", "magic"], "pairwise, linear, forest, boosting, neighbours; got 'magic'"),
+        (["--time-limit", "0"], "`time_limit` must be a positive number of seconds, or None; got 0.0"),
+        (["--time-limit", "nan"], "`time_limit` must be a positive number of seconds, or None; got nan"),
+        (["--time-limit", "soon"], "Invalid value for '--time-limit'"),
+        (["--refit"], "No such option: --refit"),
         (["--network", "cnn"], "`network` must be one of mlp, linear"),
         (["--alpha", "2"], "`alpha` must be from 0 to 1; got 2.0"),
         (["--device", "toaster"], "`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got 'toaster'"),
@@ -656,7 +727,8 @@ def test_models_that_cannot_be_used(refuses, tmp_path, pets, model):
         refuses("a model is a folder; ", command, pets, pets)
         refuses("`device` must be", command, model, pets, "--device", "toaster")
     X, y_bar = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
-    bare = ComplementaryClassifier("forward", max_epochs=1, n_seeds=1, lr=0.01).fit(X, y_bar)
+    with pytest.warns(UserWarning, match="nothing was learned"):
+        bare = ComplementaryClassifier("forward", max_epochs=1, n_seeds=1, lr=0.01).fit(X, y_bar)
     bare.save(tmp_path / "bare")
     refuses("was not trained by `naysayer train`; use it from Python", "predict", tmp_path / "bare", pets)
     weights = next(model.glob("weights-*"))
@@ -746,11 +818,11 @@ def interrupt_after(monkeypatch):
     return press
 
 
-def test_control_c_saves_the_best_so_far(works, tmp_path, pets, interrupt_after):
+def test_control_c_saves_what_was_trained(works, tmp_path, pets, interrupt_after):
     interrupt_after(5)
     told = works("train", pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--json").json
-    assert "training was interrupted; the best of what was trained is kept" in told["notes"]
-    assert told["epochs"] <= 5
+    assert "training was interrupted; what was trained is kept" in told["notes"]
+    assert [trial["epoch"] for trial in told["trials"]] == [4]
     assert len(read_csv(works("predict", tmp_path / "model", pets).out)) == 300
 
 
@@ -846,7 +918,7 @@ def test_an_interrupted_training_is_resumed_or_begun_anew(
             "--seed",
             1,
         )
-    works(*line, model, *options)  # nobody is asked whether the best so far may be overwritten
+    works(*line, model, *options)  # nobody is asked whether what was kept may be overwritten
     assert epochs[6] == first
     found, expected = (works("predict", tmp_path / name, others, "--probabilities").out for name in ("model", "whole"))
     assert found == expected
@@ -958,6 +1030,10 @@ SURVEY = ["survey", "survey.toml", "--store"]
         (["train", "answers.db", "--out", "m"], "answers about at least 20 items to train on; got 0; collect more"),
         (["train", "answers.db", "--out", "texts.csv"], "--out must be a folder; "),
         (["train", "answers.db", "--out", "m", "--hidden", "9"], "--hidden is for tables; answers.db is a store"),
+        (
+            ["train", "answers.db", "--out", "m", "--time-limit", "9"],
+            "--time-limit is for tables; answers.db is a store",
+        ),
         (["train", "words.db", "--out", "m"], "it is not a SQLite database"),
         (["train", "photos", "--out", "m"], "photos is a folder; for its images: naysayer ask photos"),
         (["predict", "model", "answers.db"], "no model at model: it has no model.json"),

@@ -466,9 +466,11 @@ def test_train_predict_and_evaluate_from_the_command(tmp_path, run):
     code, out, err = run("train", tmp_path / "answers.db", "--out", model, "--epochs", 20)
     assert (code, err) == (0, "")
     assert "180 answers about 150 items" in out
-    assert "from answers that the models did not see" in out
+    assert "from answers that had no part in what they judge" in out
     told = json.loads(run("train", tmp_path / "answers.db", "--out", model, "--epochs", 20, "--force", "--json")[1])
     assert told["accuracy"]["low"] < told["accuracy"]["estimate"]
+    assert told["learned"] is True
+    assert "nothing was learned" not in out
     assert told["classes"] == ["a", "b", "c"]
     code, out, err = run("predict", model, tmp_path / "other.db", "--probabilities")
     assert (code, err) == (0, "")
@@ -495,6 +497,19 @@ def test_train_predict_and_evaluate_from_the_command(tmp_path, run):
     (tmp_path / "new.jsonl").write_text('{"x": 0.1, "noise": 0}\n{"x": 6.0, "noise": 0}\n')
     rows = list(csv.DictReader(io.StringIO(run("predict", model, tmp_path / "new.jsonl")[1])))
     assert [row["prediction"] for row in rows] == ["a", "c"]
+
+
+def test_the_command_says_when_nothing_was_learned(tmp_path, run):
+    store, truth = recorded(tmp_path / "answers.db", n=60)
+    rng = np.random.default_rng([0, 7])  # another stream than that of the classes
+    with store:
+        answer_all(store, {item: int(rng.integers(3)) for item in truth}, 70)  # whatever their fields say
+    line = ["train", tmp_path / "answers.db", "--out", tmp_path / "model", "--epochs", 5, "--force"]
+    first = run(*line)[1].splitlines()[0]
+    assert first == "nothing was learned that can be told from guessing, which has 33 %; collect more answers"
+    told = json.loads(run(*line, "--json")[1])
+    assert told["learned"] is False
+    assert told["accuracy"]["low"] <= 1 / 3
 
 
 def test_the_command_says_what_does_not_fit(tmp_path, run):

@@ -367,6 +367,20 @@ def soak() -> list[list[float]]:
     return rows
 
 
+def benchmark() -> list[list[float]]:
+    names = ("auto", "linear", "mlp", "forest", "boosting", "neighbours", "plain mlp", "true labels")
+    rows = result("tables")["report"]
+    return [[row["rows"], row["tables"], *(100 * row["accuracy"][name] for name in names)] for row in rows]
+
+
+def coverage() -> list[list[float]]:
+    return [
+        [row["classes"], row["rows"], 100 * row["accuracy"], 100 * abs(row["bias"]), 100 * row["bias_error"]]
+        + [100 * row["covered"], row["to_clean"], row["to_clean_fifth"]]
+        for row in result("coverage")["cells"]
+    ]
+
+
 RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the table below it shows
     "mnist": mnist,
     "throughput": lambda: columns(result("throughput-cuda")["engine"], "runs", "ms_per_run_epoch", "textbook_ratio"),
@@ -376,6 +390,8 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
         result("throughput-cpu")["engine"], "runs", "ms_per_run_epoch", "ratio_to_bare", "textbook_ratio"
     ),
     "before-and-after": before_and_after,
+    "tables": benchmark,
+    "coverage": coverage,
     "memory": lambda: columns(result("labels-cpu")["training"], "seconds", "data_mb", "extra_mb"),
     "cifar": cifar,
     "reproduction": reproduction,

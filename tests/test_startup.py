@@ -200,7 +200,7 @@ def test_a_shell_completes_names(shell):
     assert complete(shell, "data", "path", "") == list(REGISTRY)
     assert complete(shell, "data", "get", "mnist", "f") == ["fashion"]
     assert complete(shell, "train", "--network", "c") == ["convolution"]
-    assert complete(shell, "train", "--method", "f") == ["free", "forward"]
+    assert complete(shell, "train", "--method", "f") == ["free", "forward", "forest"]
     assert complete(shell, "train", "--method", "forward,a") == ["forward,auto", "forward,ascent"]
     assert complete(shell, "reproduce", "table3", "--dataset", "ku") == ["kuzushiji"]
 
@@ -218,10 +218,11 @@ def test_a_shell_gets_its_script(shell, words):
 
 def test_what_is_completed_is_accepted():
     from naysayer.cli.learn import METHODS, NETWORKS
+    from naysayer.models.classifier import OTHERS
     from naysayer.networks import NETWORKS as KNOWN
     from naysayer.objectives import OBJECTIVES
 
-    assert set(METHODS) <= {"auto", *OBJECTIVES}
+    assert set(METHODS) == {"auto", "linear", *OBJECTIVES, *OTHERS}
     assert set(NETWORKS) <= set(KNOWN)
 
 

@@ -252,9 +252,9 @@ def _trial_cells(trial: dict[str, Any]) -> list[str]:
     """What is said of a member."""
     name = trial["method"] if trial["network"] in (None, "mlp") else f"{trial['method']}, {trial['network']}"
     rate = "" if trial["lr"] is None else f"{trial['lr']:g}"
-    epochs = "" if trial["epoch"] is None else str(trial["epoch"] + 1)
     if trial["estimated_accuracy"] is None:
-        return [name, rate, epochs, "failed", ""]
+        return [name, rate, "", "failed" if rate else "no time", ""]
+    epochs = "" if trial["epoch"] is None else str(trial["epoch"] + 1)
     return [name, rate, epochs, f"{100 * possible(trial['estimated_accuracy']):.1f}", f"{100 * trial['weight']:.0f}"]
 
 
@@ -270,12 +270,16 @@ def _train_on_store(place: str, network: str, epochs: int, seed: int, device: st
 def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     """What a training on a store came to, for programs and for people."""
     about = {"answers": trained.n_answers, "items": trained.n_items, "error_rate": trained.error_rate}
+    about["learned"] = trained.model.learned_
+    guessing = 100 / len(trained.model.classes_)
+    nothing = f"nothing was learned that can be told from guessing, which has {guessing:.0f} %; collect more answers"
     wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
     if trained.error_rate == 0:
         wrong = "no two answers to one question differ"
     return about | {"accuracy": named_interval(trained.accuracy)}, [
+        *([] if trained.model.learned_ else [nothing]),
         f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}",
-        f"estimated accuracy: {percent(*trained.accuracy)} %, from answers that the models did not see",
+        f"estimated accuracy: {percent(*trained.accuracy)} %, from answers that had no part in what they judge",
     ]
 
 

@@ -22,7 +22,6 @@ from naysayer.measure.intervals import tail_probability
 from naysayer.measure.sample import take
 
 FEW = 10  # labels for each of K - 1 classes; with fewer, nothing can be learned
-SMALL = 5_000  # labels below which forward correction and the reduction usually win
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def _silent(case: _Case) -> Iterator[Finding]:
     """Rows that rule out nothing."""
     if case.n_silent:
         n_rows = case.n_silent + case.n_labels
-        yield Finding("note", f"{case.n_silent:,} of {n_rows:,} rows say nothing; they count for nothing.")
+        yield Finding("note", f"{case.n_silent:,} of {n_rows:,} rows say nothing; they count in no estimate.")
 
 
 def _two_classes(case: _Case) -> Iterator[Finding]:
@@ -367,10 +366,8 @@ def _advice(case: _Case, findings: list[Finding]) -> Iterator[str]:
         yield f"Ask about every class: one that is never ruled out cannot be learned ({_some(case.unasked)})."
     if case.too_few:
         yield "Collect more labels before you train."
-    elif case.n_labels < SMALL:
-        yield f'Fewer than {SMALL:,} labels: method "forward" or ReductionClassifier usually win; "auto" tries several.'
     else:
-        yield f'{SMALL:,} labels or more: method "auto" tries several and takes the best by estimated accuracy.'
+        yield 'Train with method "auto": networks and trees, weighted by labels that they did not see.'
     if case.n_ordinary:
         yield "Both kinds of label train together; alpha weighs the complementary ones (None: every example alike)."
 

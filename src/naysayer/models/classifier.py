@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysayer.common.checks import check_count, to_numpy
+from naysayer.common.fingerprint import fingerprint
 from naysayer.common.progress import Bar, progress_bar
 from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, step_schedule
@@ -80,6 +81,15 @@ class _Parts:
     rows: NDArray[np.int64]  # (S, N - h)
     held_out: NDArray[np.int64]  # (S, h)
     choosing: NDArray[np.int64] | None = None  # (S, about h / 2) of those held out, in no run among the others
+
+
+@dataclass(frozen=True)
+class _Last:
+    """What a fit leaves for the next, if that starts warm: a digest of its examples, its parts, and its networks."""
+
+    examples: str
+    parts: _Parts
+    members: dict[tuple[str, str | None, float], Networks]
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     classes : the class values; None takes those that occur in `y_bar`. Pass them if some class is never ruled out.
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
     standardize : bring features to mean 0 and deviation 1; images in uint8 are divided by 255 instead.
+    warm_start : go on from the last fit where this one is given the same examples, so that more epochs add to those
+        before. Other examples begin anew: runs that had seen a label could not be judged by it.
     time_limit : seconds after which no member is begun and networks stop; the first member always gets an epoch.
     device : "auto", "cpu", "cuda".
     checkpoint : folder to save the training in, from which it resumes after an interruption.
@@ -201,6 +213,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         classes: ArrayLike | None = None,
         transition: ArrayLike | None = None,
         standardize: bool = True,
+        warm_start: bool = False,
         time_limit: float | None = None,
         device: str = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
@@ -229,6 +242,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self.classes = classes
         self.transition = transition
         self.standardize = standardize
+        self.warm_start = warm_start
         self.time_limit = time_limit
         self.device = device
         self.checkpoint = checkpoint
@@ -253,10 +267,13 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         rng = generator(self.random_state)
         candidates = self._candidates(examples)
         parts = self._parts(len(examples.labels), rng)
+        if self.warm_start:
+            parts = self._go_on(examples, parts)
         trained, interrupted = self._train(candidates, parts, examples)
         held_out = [one.held_out for one in trained]
         told = examples.labels, len(self.classes_), self.transition
-        self._keep(trained, HeldOut(held_out, *told, len(parts.seeds), rng, examples.weight))
+        belief = [one.member.belief for one in trained]
+        self._keep(trained, HeldOut(held_out, *told, len(parts.seeds), rng, examples.weight, belief))
         if interrupted:
             warnings.warn("training was interrupted; what was trained is kept", stacklevel=2)
         else:
@@ -311,14 +328,14 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         if name in OTHERS:
             return [_Candidate(name)]
         if name == "linear":
-            epochs = min(self.max_epochs, 60)
+            epochs = min(self.max_epochs, max(3, min(60, 12_000_000 // len(examples.labels))))
             return [_Candidate("forward", "linear", self._objective("forward"), self._rates((0.02,)), epochs)]
         if name in OBJECTIVES:
             return [_Candidate(name, self.network, self._objective(name), self._rates(RATES), self.max_epochs)]
         return self._auto(examples)
 
     def _auto(self, examples: _Examples) -> list[_Candidate]:
-        """What suits the data: see the table in docs/python.md for the measurements behind it."""
+        """What suits the data: docs/accuracy.md has the measurements behind it."""
         n, n_classes, n_features = len(examples.labels), len(self.classes_), math.prod(examples.inputs.shape[1:])
         epochs = min(self.max_epochs, max(3, min(30, 6_000_000 // n)))
         rates = self._rates((1e-2,) if n < MANY else (1e-3, 1e-2) if n < 10 * MANY else (3e-3,))
@@ -332,7 +349,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
             found.append(_Candidate("forest"))
         if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
             rows, n_held_out = examples.inputs.flatten(1), max(1, self.validation_fraction * n)
-            differ = (rows != rows.median(dim=0).values).any(dim=1).sum()
+            differ = int((rows != rows.median(dim=0).values).any(dim=1).sum())
             if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike
                 found.append(_Candidate("boosting"))
         if (n + len(examples.unlabelled)) ** 2 * n_features <= 400_000_000_000:
@@ -398,6 +415,22 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         rows, held_out = ([half[part[i]] for half, part in zip(halves, each)] for i in (0, 1))
         return _Parts(seeds, np.hstack(rows), np.hstack(held_out), held_out[0])
 
+    def _go_on(self, examples: _Examples, parts: _Parts) -> _Parts:
+        """Give the parts of the last fit if it had the same examples; else forget that fit."""
+        told = [
+            examples.inputs,
+            examples.labels,
+            examples.weight,
+            self.n_seeds,
+            self.validation_fraction,
+            self.patience,
+        ]
+        same = fingerprint({"examples": [t.numpy() if isinstance(t, Tensor) else t for t in told]})
+        last: _Last | None = getattr(self, "_last", None)
+        if last is None or last.examples != same:
+            last = self._last = _Last(same, parts, {})
+        return last.parts
+
     # ---- training -------------------------------------------------------------------------------------------
 
     def _train(self, candidates: list[_Candidate], parts: _Parts, examples: _Examples) -> tuple[list[_Trained], bool]:
@@ -450,6 +483,8 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         assert candidate.objective is not None
         n_rates, n_seeds = len(candidate.rates), len(parts.seeds)
         runs = self._population(candidate, parts.seeds, examples.inputs)
+        if self.warm_start:
+            self._start_from_last(candidate, runs)
         chooses = parts.choosing is not None  # an epoch, by labels that then cannot judge it
         watched = parts.held_out if parts.choosing is None else parts.choosing
         judged = parts.held_out[:, watched.shape[1] if chooses else 0 :]
@@ -491,8 +526,20 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
                 continue
             state = ({k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers))
             member = Networks(_name(candidate.network), runs.module.to(device), *state)
+            if self.warm_start:
+                self._last.members[candidate.method, _name(candidate.network), rate] = member
             came.append(_Trained(member, about, candidate.objective, member.held_out(examples.inputs, judged)))
         return came, runs.interrupted
+
+    def _start_from_last(self, candidate: _Candidate, runs: Population) -> None:
+        """Start the runs of a candidate where those of the last fit ended."""
+        n_seeds = runs.n_runs // len(candidate.rates)
+        for i, rate in enumerate(candidate.rates):
+            last = self._last.members.get((candidate.method, _name(candidate.network), rate))
+            if last is not None:
+                for state, before in ((runs.parameters, last.parameters), (runs.buffers, last.buffers)):
+                    for name, tensor in before.items():
+                        state[name][i * n_seeds : (i + 1) * n_seeds] = tensor.to(state[name])
 
     def _train_other(self, candidate: _Candidate, parts: _Parts, examples: _Examples) -> _Trained:
         """Train a member that is no network."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -35,17 +35,20 @@ Described = dict[str, Any]
 
 N_TREES = 300
 TREE_ROWS = 20_000  # that a tree of the forest draws, at most
+JUDGED_ROWS = 50_000  # that the forest predicts by the trees that did not draw them, at most
 SPLIT_COLUMNS = 32  # among which the forest seeks a split, if half of them are more
 N_ROUNDS = 100
 N_LEAVES = 7
 N_NEIGHBOURS = 10
-N_SPREADS = 10
+N_SPREADS = 6
 FARTHEST = 10.0  # standard deviations, beyond which a feature counts as if it were there
 UNLIKELIEST = 1e-3  # a label may be wrong
 
 
 class Member(Protocol):
-    """A part of a pool."""
+    """A part of a pool; `belief` is how many labels' worth of belief there is in it before any label is seen."""
+
+    belief: ClassVar[float]
 
     def probabilities(self, inputs: Tensor) -> Floats:
         """Give P(class | x) of scaled inputs (N, ...), (N, K)."""
@@ -57,6 +60,8 @@ class Member(Protocol):
 @dataclass
 class Networks:
     """Runs of one network, which predict together: the mean of their probabilities."""
+
+    belief: ClassVar[float] = 1.0
 
     name: str | None  # of the network, if it has one
     module: nn.Module
@@ -107,6 +112,8 @@ class Forest:
     Each tree learns from a draw of the rows, so a row is predicted by the trees that did not draw it.
     """
 
+    belief: ClassVar[float] = 1.0
+
     trees: ExtraTreesRegressor
     inverse: Floats
 
@@ -139,8 +146,9 @@ class Forest:
         trees.set_params(n_jobs=None)  # threads would add up the trees' predictions in any order
         forest = cls(trees, transitions.inverse(q, n_classes))
         total, times = np.zeros((n, n_classes)), np.zeros((n, 1))
+        judged = np.random.default_rng(seed).permutation(n)[:JUDGED_ROWS]
         for tree, drawn in zip(trees.estimators_, trees.estimators_samples_):
-            left = np.setdiff1d(np.arange(n), drawn)
+            left = np.setdiff1d(judged, drawn)
             if len(left) > 0:  # a tree may draw all of a few rows
                 total[left] += tree.predict(X[left])
                 times[left] += 1
@@ -155,6 +163,8 @@ class Forest:
 @dataclass
 class Boosted:
     """Boosted trees, a model for each part that was held out; they predict together."""
+
+    belief: ClassVar[float] = 2.0  # the best of all alone, over the tables that were tuned to
 
     boosters: list[Any]
     n_classes: int
@@ -210,15 +220,24 @@ class Neighbours:
 
     .. math:: p_i \propto L_i \odot \sum_j A_{ij}\, p_j,
 
-    repeated a few times. Rows without a label pass on what their neighbours say, which is how they help.
+    repeated a few times. Rows without a label pass on what their neighbours say, which is how they help. What is
+    predicted is such a sum over the nearest rows, to the power K - 1: a label that rules out one class moves each
+    term by about 1 / (K - 1) of what an ordinary label would.
     """
+
+    belief: ClassVar[float] = 1.0
 
     X: NDArray[np.float32]
     p: NDArray[np.float32]  # (N, K)
     scale: float  # of distances
 
     def probabilities(self, inputs: Tensor) -> Floats:
-        return self._mean(as_table(inputs).clip(-FARTHEST, FARTHEST), self.p)
+        n_neighbors = min(N_NEIGHBOURS, len(self.X))
+        search = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(self.X)
+        distance, near = search.kneighbors(as_table(inputs).clip(-FARTHEST, FARTHEST))
+        shares = _closeness(distance, self.scale)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return _sharpened(np.einsum("nj,njk->nk", shares, self.p[near]))
 
     @classmethod
     def train(
@@ -252,16 +271,8 @@ class Neighbours:
                 p = known * (ties @ p)
                 p /= p.sum(axis=1, keepdims=True)
             total += p
-            predicted.append((part, ties[part] @ p))
+            predicted.append((part, _sharpened(ties[part] @ p)))
         return cls(X, (total / len(parts)).astype(np.float32), scale), collect(predicted, len(labels))
-
-    def _mean(self, X: NDArray[np.float32], p: NDArray[Any]) -> Floats:
-        """Give the mean of p over the nearest rows, the nearer the larger their share."""
-        n_neighbors = min(N_NEIGHBOURS, len(self.X))
-        distance, near = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(self.X).kneighbors(X)
-        shares = _closeness(distance, self.scale)
-        shares /= shares.sum(axis=1, keepdims=True)
-        return np.asarray(np.einsum("nj,njk->nk", shares, p[near]), dtype=np.float64)
 
     def to_dict(self) -> tuple[Described, Tensors]:
         return {"kind": "neighbours", "scale": self.scale}, {
@@ -288,6 +299,12 @@ def label_likelihoods(labels: NDArray[Any], n_classes: int, transition: ArrayLik
         drawn = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
         likelihood = np.where(ordinary[:, None], likelihood, drawn)
     return np.maximum(likelihood, UNLIKELIEST)
+
+
+def _sharpened(p: Floats) -> Floats:
+    """Give p to the power K - 1, summing to 1."""
+    powers = (p / p.max(axis=1, keepdims=True)) ** (p.shape[1] - 1)
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
 def _closeness(distance: Floats, scale: float) -> Floats:

@@ -23,9 +23,9 @@ from naysayer.objectives import Forward
 
 Floats = NDArray[np.float64]
 
-TEMPERATURES = np.geomspace(0.05, 3.0, 16)
-BELIEF = 10.0  # labels by which each member's weight is held near the others'
-ALIKE = 5.0  # by how much a member's temperature is held near the common one, in log likelihood per log temperature²
+TEMPERATURES = np.geomspace(0.05, 6.0, 18)
+BELIEF = 1.0  # labels' worth of belief in a member, unless it has a belief of its own
+ALIKE = 1.0  # by how much a member's temperature is held near the common one, in log likelihood per log temperature²
 LEAST = 1e-3  # of a probability: no label may count for more, be it wrong
 LIGHTEST = 0.02  # a member whose weight is less is left out
 FIT_ROWS = 20_000  # more labels do not make the weights any better
@@ -88,6 +88,7 @@ class HeldOut:
     n_runs : how many runs of each member predict together in the end.
     rng : deals the rows into groups.
     sample_weight : (N,), if examples count for more or less than one.
+    belief : (C,) how many labels' worth of belief each member has, before any label is seen.
 
     Attributes
     ----------
@@ -104,6 +105,7 @@ class HeldOut:
         n_runs: int,
         rng: np.random.Generator,
         sample_weight: Floats | None = None,
+        belief: Sequence[float] | None = None,
     ) -> None:
         times = np.arange(max(map(len, members)))
         known = np.logical_and.reduce([~np.isnan(p[times % len(p), :, 0]) for p in members])  # (R, N)
@@ -113,6 +115,7 @@ class HeldOut:
         self.together = [np.nanmean(p, axis=0) for p in self.times]
         self.labels, self.n_classes, self.transition, self.n_runs = labels[self.rows], n_classes, transition, n_runs
         self.sample_weight = None if sample_weight is None else sample_weight[self.rows]
+        self.belief = np.array([*([BELIEF] * len(members) if belief is None else belief), 0.0])  # none in the uniform
         self._group = rng.permutation(len(self.rows)) % GROUPS
         self._some = np.flatnonzero(rng.permutation(len(self.rows)) < FIT_ROWS)
         self._likelihood = self._likelihoods()
@@ -139,12 +142,10 @@ class HeldOut:
         common = log_t[score[:-1].sum(axis=0).argmax()]
         best = (score - ALIKE / 2 * (log_t - common) ** 2).argmax(axis=1)
         tempered = np.stack([one[t] for one, t in zip(likelihood, best)])  # (C + 1, n)
-        belief = np.full(len(tempered), BELIEF)
-        belief[-1] = 0.0
-        weights = mixture_weights(tempered, belief, count / count.mean())
+        weights = mixture_weights(tempered, self.belief, count / count.mean())
         kept = weights >= min(LIGHTEST, weights[:-1].max())
         kept[-1] = True
-        weights[kept], weights[~kept] = mixture_weights(tempered[kept], belief[kept], count / count.mean()), 0.0
+        weights[kept], weights[~kept] = mixture_weights(tempered[kept], self.belief[kept], count / count.mean()), 0.0
         return Pool(TEMPERATURES[best[:-1]], weights[:-1])
 
     def predict(self) -> Predicted:
@@ -190,9 +191,10 @@ def mixture_weights(likelihood: Floats, belief: Floats, count: Floats, n_steps: 
     Examples
     --------
     >>> mixture_weights(np.array([[0.9, 0.8, 0.9], [0.1, 0.2, 0.1]]), np.ones(2), np.ones(3)).round(2)
-    array([0.79, 0.21])
+    array([0.77, 0.23])
     """
-    weights = np.full(len(likelihood), 1.0 / len(likelihood))
+    weights = belief + belief.mean() / len(belief)  # where labels tell nothing, the belief decides
+    weights /= weights.sum()
     for _ in range(n_steps):
         shares = weights[:, None] * likelihood
         total = (shares / shares.sum(axis=0)) @ count + belief
