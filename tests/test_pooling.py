@@ -61,7 +61,7 @@ def test_mixtures_are_probabilities_and_what_is_left_is_uniform():
     np.testing.assert_allclose(Pool(np.ones(3), np.zeros(3)).mix(members), 0.2)
 
 
-@pytest.mark.parametrize("belief", [(0.0, 0.0, 0.0), (2.0, 2.0, 0.0), (5.0, 0.5, 1.0)])
+@pytest.mark.parametrize("belief", [(0.1, 0.0, 0.0), (2.0, 2.0, 0.0), (5.0, 0.5, 1.0)])
 @pytest.mark.parametrize("seed", range(3))
 def test_mixture_weights_are_the_best_of_all(belief, seed):
     rng = np.random.default_rng(seed)
@@ -115,6 +115,16 @@ def test_light_members_are_left_out_and_one_always_stays():
     alone = judge(members[1:2], labels).pool()
     assert alone.weights.shape == (1,)
     assert alone.weights[0] > 0
+
+
+def test_belief_decides_where_labels_do_not():
+    members, _, labels = made(skills=(0.5,))
+    weights = judge(members * 2, labels, belief=[1.0, 3.0]).pool().weights
+    assert weights[1] / weights[0] == pytest.approx(2.5, abs=0.6)
+    weights = judge(members * 2, labels, belief=[2.0, 2.0]).pool().weights
+    assert weights[0] == pytest.approx(weights[1])
+    members, _, labels = made(n=4000, skills=(0.6, 0.0))
+    assert judge(members, labels, belief=[1.0, 9.0]).pool().weights[0] > 0.9  # and not where they do
 
 
 @pytest.mark.parametrize("q", [None, random_transition(4, 1, diagonal=0.1)])

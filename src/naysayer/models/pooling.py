@@ -185,7 +185,7 @@ def mixture_weights(likelihood: Floats, belief: Floats, count: Floats, n_steps: 
     Parameters
     ----------
     likelihood : (C, n) L, of each label by each component.
-    belief : (C,) b, how many labels' worth of belief each component has.
+    belief : (C,) b, how many labels' worth of belief each component has; some in one at least.
     count : (n,) how many times each label counts.
 
     Examples
