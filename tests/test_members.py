@@ -17,6 +17,7 @@ from naysayer.models.crossfit import split
 from naysayer.models.members import (
     UNLIKELIEST,
     Boosted,
+    Examples,
     Forest,
     Neighbours,
     Networks,
@@ -45,6 +46,10 @@ def build():
     return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.BatchNorm1d(8), nn.Linear(8, K))
 
 
+def examples(X, labels, weight=None, transition=None):
+    return Examples(X, labels, weight, K, transition, X[:0])
+
+
 def train_networks(X, labels, weight=None, transition=None):
     runs = Population(build, objectives.Forward(K, transition), seeds=range(10), lr=0.02, batch_size=16, device="cpu")
     runs.fit(X, labels, max_epochs=10, rows=ROWS, validation_rows=PARTS, sample_weight=weight, select="last")
@@ -53,16 +58,16 @@ def train_networks(X, labels, weight=None, transition=None):
 
 
 def train_boosted(X, labels, weight=None, transition=None):
-    return Boosted.train(X, labels, weight, K, transition, 3, PARTS, None)
+    return Boosted.train(examples(X, labels, weight, transition), 3, PARTS, None)
 
 
 TRAIN = {
     "networks": train_networks,
-    "forest": lambda X, labels, weight=None, q=None: Forest.train(X, labels, weight, K, q, 3),
+    "forest": lambda X, labels, weight=None, q=None: Forest.train(examples(X, labels, weight, q), 3),
     "boosting": pytest.param(
         train_boosted, marks=pytest.mark.skipif(not boosting.is_available(), reason="needs LightGBM")
     ),
-    "neighbours": lambda X, labels, weight=None, q=None: Neighbours.train(X, labels, weight, K, q, PARTS, X[:0]),
+    "neighbours": lambda X, labels, weight=None, q=None: Neighbours.train(examples(X, labels, weight, q), PARTS),
 }
 every_member = pytest.mark.parametrize("train", TRAIN.values(), ids=TRAIN)
 
@@ -137,7 +142,7 @@ def test_what_no_member_was_saved_as_is_refused():
 
 def test_a_forest_of_two_rows_has_held_them_out():
     X, _, labels = blobs()
-    forest, held_out = Forest.train(X[:2], labels[:2], None, K, None, 0)
+    forest, held_out = Forest.train(examples(X[:2], labels[:2]), 0)
     assert np.isfinite(held_out).all()
     assert np.isfinite(forest.probabilities(X)).all()
 
@@ -145,7 +150,7 @@ def test_a_forest_of_two_rows_has_held_them_out():
 @pytest.mark.skipif(not boosting.is_available(), reason="needs LightGBM")
 def test_boosting_stops_when_time_is_over_but_not_before_its_first_model():
     X, _, labels = blobs()
-    member, held_out = Boosted.train(X, labels, None, K, None, 0, PARTS, -np.inf)
+    member, held_out = Boosted.train(examples(X, labels), 0, PARTS, -np.inf)
     assert len(member.boosters) == 1
     np.testing.assert_array_equal(np.flatnonzero(~np.isnan(held_out[0, :, 0])), np.sort(PARTS[0]))
 
@@ -189,7 +194,7 @@ def test_rows_without_labels_help():
     _, parts = split(np.random.default_rng(0), len(labelled), 8, 2)
     scores = []
     for rest in (unlabelled[:0], unlabelled):
-        member, _ = Neighbours.train(X[labelled], told, None, 2, None, parts, X[rest])
+        member, _ = Neighbours.train(Examples(X[labelled], told, None, 2, None, X[rest]), parts)
         scores.append((member.probabilities(X).argmax(axis=1) == y).mean())
     assert scores[1] > 0.95
     assert scores[0] < 0.9

@@ -36,51 +36,12 @@ from naysayer.losses import Loss
 from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.planning import labels_needed
 from naysayer.measure.sample import take
-from naysayer.models import boosting
 from naysayer.models.base import ComplementaryMixin
-from naysayer.models.crossfit import split
-from naysayer.models.members import Boosted, Forest, Member, Neighbours, Networks, member_from_dict
+from naysayer.models.candidates import Candidate, Candidates, Network, Parts, network_name
+from naysayer.models.members import Boosted, Examples, Forest, Member, Neighbours, Networks, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
-from naysayer.objectives import OBJECTIVES, Objective, make
-
-Network = str | nn.Module | Callable[[int, int], nn.Module]
-
-RATES = (1e-3, 3e-3, 1e-2)
-MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
-MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
-OTHERS = ("forest", "boosting", "neighbours")  # members that are no networks
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """What may become a member: a method on a network at some learning rates, or trees, which have neither."""
-
-    method: str
-    network: Network | None = None
-    objective: Objective | None = None
-    rates: tuple[float, ...] = ()
-    epochs: int = 0
-
-
-@dataclass(frozen=True)
-class _Examples:
-    """Scaled inputs, with their labels and weights, and those of which nothing is known."""
-
-    inputs: Tensor
-    labels: NDArray[Any]
-    weight: NDArray[np.float64] | None
-    unlabelled: Tensor
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """The seeds of the runs, and the rows that each learns from and holds out; if some choose the epoch, which."""
-
-    seeds: list[int]
-    rows: NDArray[np.int64]  # (S, N - h)
-    held_out: NDArray[np.int64]  # (S, h)
-    choosing: NDArray[np.int64] | None = None  # (S, about h / 2) of those held out, in no run among the others
+from naysayer.objectives import Objective
 
 
 @dataclass(frozen=True)
@@ -88,7 +49,7 @@ class _Last:
     """What a fit leaves for the next, if that starts warm: a digest of its examples, its parts, and its networks."""
 
     examples: str
-    parts: _Parts
+    parts: Parts
     members: dict[tuple[str, str | None, float], Networks]
 
 
@@ -102,19 +63,7 @@ class _Trained:
     held_out: NDArray[np.float32]
 
 
-def _name(network: Network | None) -> str | None:
-    """The name of a network, if it has one."""
-    return network if isinstance(network, str) else None
-
-
-def _same_matrix(one: Any, other: Any) -> bool:
-    """Whether two transition matrices are the same; None is the uniform one."""
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(to_numpy(one), to_numpy(other))
-
-
-class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
+class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
     """Learn from labels that say what examples are not, and tell how accurate the model is from such labels alone.
 
     Several members learn: networks by several methods, and trees. Each consists of runs that hold out different rows.
@@ -124,11 +73,11 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
     Parameters
     ----------
     method : "auto", which trains what suits the data: forward correction on the network given and on a linear one, a
-        forest, boosted trees if LightGBM is installed and the data is not too large, and gradient ascent where rows are
-        many; or one or several of "free", "max", "ascent", "forward", "pairwise" (the names in
-        :data:`naysayer.objectives.OBJECTIVES`), "linear" (forward correction on a linear network), "forest" and
-        "boosting"; or a dict from names to objectives of your own, which keep their own loss, transition matrix, alpha,
-        beta and gamma.
+        forest, neighbours, boosted trees if LightGBM is installed (trees and neighbours if the data is not too large),
+        and gradient ascent where rows are many; or one or several of "free", "max", "ascent", "forward", "pairwise"
+        (the names in :data:`naysayer.objectives.OBJECTIVES`), "linear" (forward correction on a linear network),
+        "forest", "boosting" and "neighbours"; or a dict from names to objectives of your own, which keep their own
+        loss, transition matrix, alpha, beta and gamma.
     network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear" or, for images, "convolution"); a function
         (n_features, n_classes) → module, which gives each run its own start; or a module that maps (B, ...) inputs to
         (B, K) logits, of which each run gets a copy as it is, weights included. With any but "mlp", "auto" trains
@@ -281,7 +230,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         self._warn_if_nothing_was_learned(len(examples.labels))
         return self
 
-    def _examples(self, X: Any, y_bar: Any, sample_weight: Any) -> _Examples:
+    def _examples(self, X: Any, y_bar: Any, sample_weight: Any) -> Examples:
         """Check features, labels and weights, part those of which nothing is known, and scale the features."""
         inputs = self._take(X, reset=True)
         labels, self.classes_ = encode_labels(y_bar, self.classes)
@@ -296,126 +245,10 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         known = torch.from_numpy(said)
         self._learn_scale(inputs[known])
         scaled = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
-        return _Examples(scaled[known], labels[said], None if weight is None else weight[said], scaled[~known])
+        weight = None if weight is None else weight[said]
+        return Examples(scaled[known], labels[said], weight, len(self.classes_), self.transition, scaled[~known])
 
-    # ---- what is tried --------------------------------------------------------------------------------------
-
-    def _candidates(self, examples: _Examples) -> list[_Candidate]:
-        """Check the settings, and say what is trained: methods on networks, and trees."""
-        check_count(self.max_epochs, "`max_epochs`")
-        if self.patience is not None:
-            check_count(self.patience, "`patience`")
-        if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
-            raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
-        if isinstance(self.method, Mapping):
-            found = [
-                _Candidate(n, self.network, o, self._rates(RATES), self.max_epochs) for n, o in self._own().items()
-            ]
-        else:
-            found = [c for name in self._methods() for c in self._named(name, examples)]
-        if not found:
-            raise ValueError("`method` must name at least one method")
-        found = list(
-            {(c.method, c.network if isinstance(c.network, str) else id(c.network)): c for c in found}.values()
-        )
-        for candidate in found:
-            if candidate.objective is not None:
-                candidate.objective.settings()  # one that cannot tell them is refused now, not after the training
-        return found
-
-    def _named(self, name: str, examples: _Examples) -> list[_Candidate]:
-        """The candidates that a name stands for."""
-        if name in OTHERS:
-            return [_Candidate(name)]
-        if name == "linear":
-            epochs = min(self.max_epochs, max(3, min(60, 12_000_000 // len(examples.labels))))
-            return [_Candidate("forward", "linear", self._objective("forward"), self._rates((0.02,)), epochs)]
-        if name in OBJECTIVES:
-            return [_Candidate(name, self.network, self._objective(name), self._rates(RATES), self.max_epochs)]
-        return self._auto(examples)
-
-    def _auto(self, examples: _Examples) -> list[_Candidate]:
-        """What suits the data: docs/accuracy.md has the measurements behind it."""
-        n, n_classes, n_features = len(examples.labels), len(self.classes_), math.prod(examples.inputs.shape[1:])
-        epochs = min(self.max_epochs, max(3, min(30, 6_000_000 // n)))
-        rates = self._rates((1e-2,) if n < MANY else (1e-3, 1e-2) if n < 10 * MANY else (3e-3,))
-        found = [_Candidate("forward", self.network, self._objective("forward"), rates, epochs)]
-        if n >= MANY:
-            found.append(_Candidate("ascent", self.network, self._objective("ascent"), self._rates((1e-3,)), epochs))
-        if self.network != "mlp":
-            return found
-        found += self._named("linear", examples)
-        if n * n_classes <= 20_000_000:
-            found.append(_Candidate("forest"))
-        if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
-            rows, n_held_out = examples.inputs.flatten(1), max(1, self.validation_fraction * n)
-            differ = int((rows != rows.median(dim=0).values).any(dim=1).sum())
-            if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike
-                found.append(_Candidate("boosting"))
-        if (n + len(examples.unlabelled)) ** 2 * n_features <= 400_000_000_000:
-            found.append(_Candidate("neighbours"))
-        return found
-
-    def _methods(self) -> list[str]:
-        """Check the names of the methods to try; each comes once."""
-        method: Any = self.method
-        named = [method] if isinstance(method, str) or not np.iterable(method) else list(method)
-        known = (*OBJECTIVES, "linear", *OTHERS)
-        for name in named:
-            if name != "auto" and name not in known:
-                raise ValueError(f"`method` must be 'auto' or one of {', '.join(known)}; got {name!r}")
-        return list(dict.fromkeys(named))
-
-    def _own(self) -> dict[str, Objective]:
-        """Check the objectives that were given."""
-        assert isinstance(self.method, Mapping)
-        n_classes = len(self.classes_)
-        for name, objective in self.method.items():
-            if not isinstance(objective, Objective) or objective.n_classes != n_classes:
-                got = objective.n_classes if isinstance(objective, Objective) else repr(objective)
-                raise ValueError(
-                    f"a `method` of your own must be an objective of {n_classes} classes; got {got} for {name!r}"
-                )
-            if not _same_matrix(objective.transition, self.transition):
-                raise ValueError(
-                    f"`transition` must be the matrix of the objective {name!r}, or None where it has none: the "
-                    f"accuracy is estimated with it"
-                )
-        return dict(self.method)
-
-    def _objective(self, name: str) -> Objective:
-        options = {"loss": self.loss, "transition": self.transition, "alpha": self.alpha}
-        return make(name, len(self.classes_), **options, beta=self.beta, gamma=self.gamma)
-
-    def _rates(self, default: tuple[float, ...]) -> tuple[float, ...]:
-        """Check the learning rates to try."""
-        if isinstance(self.lr, str) and self.lr == "auto":
-            return default
-        try:
-            rates = np.atleast_1d(np.asarray(self.lr, dtype=np.float64))
-        except (TypeError, ValueError):
-            rates = np.empty(0)
-        if rates.ndim != 1 or len(rates) == 0 or not (np.isfinite(rates) & (rates > 0)).all():
-            raise ValueError(f"`lr` must be 'auto', a positive number or some of them; got {self.lr!r}")
-        return tuple(rates.tolist())
-
-    def _parts(self, n: int, rng: np.random.Generator) -> _Parts:
-        """Say which rows each run learns from and holds out; a row is held out several times."""
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {self.validation_fraction}")
-        times = 4 if n <= 2_000 else 2
-        n_runs = round(times / self.validation_fraction) if self.n_seeds == "auto" else self.n_seeds
-        seeds = [int(seed) for seed in rng.integers(0, 2**31, size=check_count(n_runs, "`n_seeds`"))]
-        most = max(1, MOST_HELD_OUT // len(self.classes_))
-        n_held_out = min(n - 1, most, max(1, round(self.validation_fraction * n)))
-        if self.patience is None or n < 4:  # too few to choose an epoch and to judge it
-            return _Parts(seeds, *split(rng, n, len(seeds), n_held_out))
-        halves = np.array_split(rng.permutation(n), 2)  # what chooses in one run judges in none
-        each = [split(rng, len(half), len(seeds), min(len(half) - 1, max(1, n_held_out // 2))) for half in halves]
-        rows, held_out = ([half[part[i]] for half, part in zip(halves, each)] for i in (0, 1))
-        return _Parts(seeds, np.hstack(rows), np.hstack(held_out), held_out[0])
-
-    def _go_on(self, examples: _Examples, parts: _Parts) -> _Parts:
+    def _go_on(self, examples: Examples, parts: Parts) -> Parts:
         """Give the parts of the last fit if it had the same examples; else forget that fit."""
         told = [
             examples.inputs,
@@ -433,7 +266,7 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
 
     # ---- training -------------------------------------------------------------------------------------------
 
-    def _train(self, candidates: list[_Candidate], parts: _Parts, examples: _Examples) -> tuple[list[_Trained], bool]:
+    def _train(self, candidates: list[Candidate], parts: Parts, examples: Examples) -> tuple[list[_Trained], bool]:
         """Train every candidate; give what came of them, and whether training was interrupted."""
         trained: list[_Trained] = []
         interrupted = False
@@ -473,9 +306,9 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
 
     def _train_networks(
         self,
-        candidate: _Candidate,
-        parts: _Parts,
-        examples: _Examples,
+        candidate: Candidate,
+        parts: Parts,
+        examples: Examples,
         bar: Bar,
         history: list[dict[str, Any]],
     ) -> tuple[list[_Trained], bool]:
@@ -525,43 +358,41 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
                 about["epoch"] = done - 1
                 continue
             state = ({k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers))
-            member = Networks(_name(candidate.network), runs.module.to(device), *state)
+            member = Networks(network_name(candidate.network), runs.module.to(device), *state)
             if self.warm_start:
-                self._last.members[candidate.method, _name(candidate.network), rate] = member
+                self._last.members[candidate.method, network_name(candidate.network), rate] = member
             came.append(_Trained(member, about, candidate.objective, member.held_out(examples.inputs, judged)))
         return came, runs.interrupted
 
-    def _start_from_last(self, candidate: _Candidate, runs: Population) -> None:
+    def _start_from_last(self, candidate: Candidate, runs: Population) -> None:
         """Start the runs of a candidate where those of the last fit ended."""
         n_seeds = runs.n_runs // len(candidate.rates)
         for i, rate in enumerate(candidate.rates):
-            last = self._last.members.get((candidate.method, _name(candidate.network), rate))
+            last = self._last.members.get((candidate.method, network_name(candidate.network), rate))
             if last is not None:
                 for state, before in ((runs.parameters, last.parameters), (runs.buffers, last.buffers)):
                     for name, tensor in before.items():
                         state[name][i * n_seeds : (i + 1) * n_seeds] = tensor.to(state[name])
 
-    def _train_other(self, candidate: _Candidate, parts: _Parts, examples: _Examples) -> _Trained:
+    def _train_other(self, candidate: Candidate, parts: Parts, examples: Examples) -> _Trained:
         """Train a member that is no network."""
-        table, rest = (self._scaled(x) if x.dtype == torch.uint8 else x for x in (examples.inputs, examples.unlabelled))
-        told = table, examples.labels, examples.weight, len(self.classes_), self.transition
         member: Member
         if candidate.method == "forest":
-            member, held_out = Forest.train(*told, parts.seeds[0])
+            member, held_out = Forest.train(examples, parts.seeds[0])
         elif candidate.method == "boosting":
-            member, held_out = Boosted.train(*told, parts.seeds[0], parts.held_out, self._deadline)
+            member, held_out = Boosted.train(examples, parts.seeds[0], parts.held_out, self._deadline)
         else:
-            member, held_out = Neighbours.train(*told, parts.held_out, rest)
+            member, held_out = Neighbours.train(examples, parts.held_out)
         return _Trained(member, self._about(candidate, None, None), None, held_out)
 
-    def _about(self, candidate: _Candidate, rate: float | None, epoch: int | None) -> dict[str, Any]:
+    def _about(self, candidate: Candidate, rate: float | None, epoch: int | None) -> dict[str, Any]:
         """Begin what is said of a member; its accuracy and weight are not known yet."""
-        about = {"method": candidate.method, "network": _name(candidate.network), "lr": rate, "epoch": epoch}
+        about = {"method": candidate.method, "network": network_name(candidate.network), "lr": rate, "epoch": epoch}
         about |= {"estimated_accuracy": None, "weight": 0.0}
         self.trials_.append(about)
         return about
 
-    def _population(self, candidate: _Candidate, seeds: list[int], inputs: Tensor) -> Population:
+    def _population(self, candidate: Candidate, seeds: list[int], inputs: Tensor) -> Population:
         """Build the runs of a candidate: one for each learning rate and seed."""
         assert candidate.objective is not None
         batch = self.batch_size
@@ -706,13 +537,13 @@ class ComplementaryClassifier(ComplementaryMixin, BaseEstimator):  # type: ignor
         widths = [check_count(width, "`hidden`") for width in self.hidden]
         return lambda: build(torch.Size(shape), n_classes, widths)
 
-    def _checkpoint(self, candidate: _Candidate) -> Path | None:
+    def _checkpoint(self, candidate: Candidate) -> Path | None:
         if self.checkpoint is None or candidate.objective is None:
             return None
-        name = _name(candidate.network)
+        name = network_name(candidate.network)
         return Path(self.checkpoint) / f"{candidate.method}{'' if name in (None, 'mlp') else '-' + name}.safetensors"
 
-    def _drop_checkpoints(self, candidates: Iterable[_Candidate]) -> None:
+    def _drop_checkpoints(self, candidates: Iterable[Candidate]) -> None:
         """Training is over: what it saved on the way is no longer needed."""
         for candidate in candidates:
             path = self._checkpoint(candidate)

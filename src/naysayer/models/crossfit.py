@@ -34,9 +34,9 @@ def split(rng: np.random.Generator, n_rows: int, n_runs: int, n_held_out: int) -
     --------
     >>> rows, held_out = split(np.random.default_rng(0), n_rows=4, n_runs=3, n_held_out=2)
     >>> held_out
-    array([[3, 2],
-           [1, 0],
-           [2, 1]])
+    array([[2, 0],
+           [1, 3],
+           [3, 2]])
     """
     rows, held_out = [], []
     order, start = rng.permutation(n_rows), 0

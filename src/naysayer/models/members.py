@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from naysayer.engine import process
 from naysayer.engine.population import logits_of
+from naysayer.engine.source import to_float
 from naysayer.labels import transition as transitions
 from naysayer.labels.kinds import is_ordinary
 from naysayer.models.boosting import BoostedClassifier, booster_from_text, booster_to_text
@@ -43,6 +44,17 @@ N_NEIGHBOURS = 10
 N_SPREADS = 6
 FARTHEST = 10.0  # standard deviations, beyond which a feature counts as if it were there
 UNLIKELIEST = 1e-3  # a label may be wrong
+
+
+class Examples(NamedTuple):
+    """What members learn from."""
+
+    inputs: Tensor  # (N, ...) scaled, or bytes of images
+    labels: NDArray[Any]  # (N,) or (N, K), checked; every row says something
+    weight: Floats | None  # (N,)
+    n_classes: int
+    transition: ArrayLike | None
+    unlabelled: Tensor  # inputs of which nothing is known
 
 
 class Member(Protocol):
@@ -121,18 +133,11 @@ class Forest:
         return project_to_simplex(self.trees.predict(as_table(inputs)) @ self.inverse)
 
     @classmethod
-    def train(
-        cls,
-        inputs: Tensor,
-        labels: NDArray[Any],
-        weight: Floats | None,
-        n_classes: int,
-        transition: ArrayLike | None,
-        seed: int,
-    ) -> tuple[Forest, NDArray[np.float32]]:
+    def train(cls, examples: Examples, seed: int) -> tuple[Forest, NDArray[np.float32]]:
         """Train it; give it and its probabilities of rows that trees did not draw, (1, N, K)."""
+        labels, n_classes, transition = examples.labels, examples.n_classes, examples.transition
         q = transitions.uniform(n_classes) if transition is None else np.asarray(transition, dtype=np.float64)
-        X, n = as_table(inputs), len(labels)
+        X, n = as_table(examples.inputs), len(labels)
         trees = ExtraTreesRegressor(
             N_TREES,
             min_samples_leaf=max(1, round(np.sqrt(n) / 8)),
@@ -142,7 +147,8 @@ class Forest:
             n_jobs=-1,
             random_state=seed,
         )
-        trees.fit(X, np.eye(n_classes)[labels] if labels.ndim == 1 else label_shares(labels, q), sample_weight=weight)
+        shares = np.eye(n_classes)[labels] if labels.ndim == 1 else label_shares(labels, q)
+        trees.fit(X, shares, sample_weight=examples.weight)
         trees.set_params(n_jobs=None)  # threads would add up the trees' predictions in any order
         forest = cls(trees, transitions.inverse(q, n_classes))
         total, times = np.zeros((n, n_classes)), np.zeros((n, 1))
@@ -175,18 +181,11 @@ class Boosted:
 
     @classmethod
     def train(
-        cls,
-        inputs: Tensor,
-        labels: NDArray[Any],
-        weight: Floats | None,
-        n_classes: int,
-        transition: ArrayLike | None,
-        seed: int,
-        parts: Rows,
-        until: float | None,
+        cls, examples: Examples, seed: int, parts: Rows, until: float | None
     ) -> tuple[Boosted, NDArray[np.float32]]:
         """Train a model without each part, as many as there is time for; give them and their probabilities of it."""
-        X, everything = as_table(inputs), np.arange(len(labels))
+        X, labels, weight = as_table(examples.inputs), examples.labels, examples.weight
+        everything = np.arange(len(labels))
         boosters: list[Any] = []
         predicted = []
         for i, part in enumerate(parts):
@@ -196,14 +195,14 @@ class Boosted:
             model = BoostedClassifier(
                 N_ROUNDS,
                 num_leaves=N_LEAVES,
-                transition=transition,
+                transition=examples.transition,
                 n_jobs=1 if X.size < 1_000_000 else None,  # threads that wait for each other cost more than they save
             )
-            model.classes_ = np.arange(n_classes)
+            model.classes_ = np.arange(examples.n_classes)
             booster, _ = model._boost(X, labels, weight, rows, rows[:0], N_ROUNDS, seed + i)  # labels were checked
             boosters.append(booster)
             predicted.append((part, _probabilities(boosters[-1], X[part])))
-        return cls(boosters, n_classes), collect(predicted, len(labels))
+        return cls(boosters, examples.n_classes), collect(predicted, len(labels))
 
     def to_dict(self) -> tuple[Described, Tensors]:
         texts = (booster_to_text(one, self.n_classes).encode() for one in self.boosters)
@@ -240,22 +239,13 @@ class Neighbours:
         return _sharpened(np.einsum("nj,njk->nk", shares, self.p[near]))
 
     @classmethod
-    def train(
-        cls,
-        inputs: Tensor,
-        labels: NDArray[Any],
-        weight: Floats | None,
-        n_classes: int,
-        transition: ArrayLike | None,
-        parts: Rows,
-        unlabelled: Tensor,
-    ) -> tuple[Neighbours, NDArray[np.float32]]:
+    def train(cls, examples: Examples, parts: Rows) -> tuple[Neighbours, NDArray[np.float32]]:
         """Spread without the labels of each part; give the mean of all, and what each says of its part."""
-        X = np.concatenate([as_table(inputs), as_table(unlabelled)]).clip(-FARTHEST, FARTHEST)
-        likelihood = np.ones((len(X), n_classes))
-        likelihood[: len(labels)] = label_likelihoods(labels, n_classes, transition)
-        if weight is not None:
-            likelihood[: len(labels)] **= weight[:, None] / weight.mean()
+        X = np.concatenate([as_table(examples.inputs), as_table(examples.unlabelled)]).clip(-FARTHEST, FARTHEST)
+        known = label_likelihoods(examples.labels, examples.n_classes, examples.transition)
+        if examples.weight is not None:
+            known **= examples.weight[:, None] / examples.weight.mean()
+        likelihood = np.concatenate([known, np.ones((len(examples.unlabelled), examples.n_classes))])
         distance, near = NearestNeighbors(n_neighbors=min(N_NEIGHBOURS, len(X) - 1), n_jobs=-1).fit(X).kneighbors()
         scale = float(np.median(distance[:, -1])) or 1.0
         own = np.repeat(np.arange(len(X)), near.shape[1])
@@ -264,15 +254,15 @@ class Neighbours:
         ties = diags(1.0 / np.asarray(ties.sum(axis=1)).ravel()) @ ties
         total, predicted = np.zeros(likelihood.shape), []
         for part in parts:
-            known = likelihood.copy()
-            known[part] = 1.0
-            p = known / known.sum(axis=1, keepdims=True)
+            left = likelihood.copy()
+            left[part] = 1.0
+            p = left / left.sum(axis=1, keepdims=True)
             for _ in range(N_SPREADS):
-                p = known * (ties @ p)
+                p = left * (ties @ p)
                 p /= p.sum(axis=1, keepdims=True)
             total += p
             predicted.append((part, _sharpened(ties[part] @ p)))
-        return cls(X, (total / len(parts)).astype(np.float32), scale), collect(predicted, len(labels))
+        return cls(X, (total / len(parts)).astype(np.float32), scale), collect(predicted, len(examples.labels))
 
     def to_dict(self) -> tuple[Described, Tensors]:
         return {"kind": "neighbours", "scale": self.scale}, {
@@ -351,8 +341,8 @@ def collect(predicted: Iterable[tuple[Rows, NDArray[Any]]], n_rows: int) -> NDAr
 
 
 def as_table(inputs: Tensor) -> NDArray[np.float32]:
-    """Give inputs as a table of numbers, (N, D)."""
-    return np.asarray(inputs.flatten(1).numpy(), dtype=np.float32)
+    """Give inputs as a table of numbers, (N, D); bytes are divided by 255, as networks see them."""
+    return np.asarray(to_float(inputs).flatten(1).numpy(), dtype=np.float32)
 
 
 def _probabilities(booster: Any, X: NDArray[np.float32]) -> Floats:

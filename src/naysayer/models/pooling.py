@@ -193,7 +193,7 @@ def mixture_weights(likelihood: Floats, belief: Floats, count: Floats, n_steps: 
     >>> mixture_weights(np.array([[0.9, 0.8, 0.9], [0.1, 0.2, 0.1]]), np.ones(2), np.ones(3)).round(2)
     array([0.77, 0.23])
     """
-    weights = belief + belief.mean() / len(belief)  # where labels tell nothing, the belief decides
+    weights = belief + (belief.mean() or 1.0) / len(belief)  # where labels tell nothing, the belief decides
     weights /= weights.sum()
     for _ in range(n_steps):
         shares = weights[:, None] * likelihood

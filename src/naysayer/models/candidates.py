@@ -1,0 +1,191 @@
+"""What a classifier trains, by its settings and its data: candidates for members, and the rows that runs hold out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import nn
+
+from naysayer.common.checks import check_count, to_numpy
+from naysayer.losses import Loss
+from naysayer.models import boosting
+from naysayer.models.crossfit import split
+from naysayer.models.members import Examples
+from naysayer.objectives import OBJECTIVES, Objective, make
+
+Network = str | nn.Module | Callable[[int, int], nn.Module]
+
+RATES = (1e-3, 3e-3, 1e-2)
+MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
+MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
+OTHERS = ("forest", "boosting", "neighbours")  # members that are no networks
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may become a member: a method on a network at some learning rates, or trees, which have neither."""
+
+    method: str
+    network: Network | None = None
+    objective: Objective | None = None
+    rates: tuple[float, ...] = ()
+    epochs: int = 0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The seeds of the runs, and the rows that each learns from and holds out; if some choose the epoch, which."""
+
+    seeds: list[int]
+    rows: NDArray[np.int64]  # (S, N - h)
+    held_out: NDArray[np.int64]  # (S, h)
+    choosing: NDArray[np.int64] | None = None  # (S, about h / 2) of those held out, in no run among the others
+
+
+class Candidates:
+    """The part of a classifier that says what it trains; its settings are those of the classifier."""
+
+    method: str | Sequence[str] | Mapping[str, Objective]
+    network: Network
+    loss: str | Loss
+    lr: float | Sequence[float] | str
+    schedule: Any
+    max_epochs: int
+    patience: int | None
+    n_seeds: int | str
+    validation_fraction: float
+    beta: float
+    gamma: float
+    alpha: float | None
+    transition: ArrayLike | None
+    classes_: NDArray[Any]
+
+    def _candidates(self, examples: Examples) -> list[Candidate]:
+        """Check the settings, and say what is trained: methods on networks, and trees."""
+        check_count(self.max_epochs, "`max_epochs`")
+        if self.patience is not None:
+            check_count(self.patience, "`patience`")
+        if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
+            raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
+        if isinstance(self.method, Mapping):
+            found = [Candidate(n, self.network, o, self._rates(RATES), self.max_epochs) for n, o in self._own().items()]
+        else:
+            found = [c for name in self._methods() for c in self._named(name, examples)]
+        if not found:
+            raise ValueError("`method` must name at least one method")
+        found = list(
+            {(c.method, c.network if isinstance(c.network, str) else id(c.network)): c for c in found}.values()
+        )
+        for candidate in found:
+            if candidate.objective is not None:
+                candidate.objective.settings()  # one that cannot tell them is refused now, not after the training
+        return found
+
+    def _named(self, name: str, examples: Examples) -> list[Candidate]:
+        """The candidates that a name stands for."""
+        if name in OTHERS:
+            return [Candidate(name)]
+        if name == "linear":
+            epochs = min(self.max_epochs, max(3, min(60, 12_000_000 // len(examples.labels))))
+            return [Candidate("forward", "linear", self._objective("forward"), self._rates((0.02,)), epochs)]
+        if name in OBJECTIVES:
+            return [Candidate(name, self.network, self._objective(name), self._rates(RATES), self.max_epochs)]
+        return self._auto(examples)
+
+    def _auto(self, examples: Examples) -> list[Candidate]:
+        """What suits the data: docs/accuracy.md has the measurements behind it."""
+        n, n_classes, n_features = len(examples.labels), len(self.classes_), math.prod(examples.inputs.shape[1:])
+        epochs = min(self.max_epochs, max(3, min(30, 6_000_000 // n)))
+        rates = self._rates((1e-2,) if n < MANY else (1e-3, 1e-2) if n < 10 * MANY else (3e-3,))
+        found = [Candidate("forward", self.network, self._objective("forward"), rates, epochs)]
+        if n >= MANY:
+            found.append(Candidate("ascent", self.network, self._objective("ascent"), self._rates((1e-3,)), epochs))
+        if self.network != "mlp":
+            return found
+        found += self._named("linear", examples)
+        if n * n_classes <= 20_000_000:
+            found.append(Candidate("forest"))
+        if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
+            rows, n_held_out = examples.inputs.flatten(1), max(1, self.validation_fraction * n)
+            differ = int((rows != rows.median(dim=0).values).any(dim=1).sum())
+            if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike
+                found.append(Candidate("boosting"))
+        if (n + len(examples.unlabelled)) ** 2 * n_features <= 400_000_000_000:
+            found.append(Candidate("neighbours"))
+        return found
+
+    def _methods(self) -> list[str]:
+        """Check the names of the methods to try; each comes once."""
+        method: Any = self.method
+        named = [method] if isinstance(method, str) or not np.iterable(method) else list(method)
+        known = (*OBJECTIVES, "linear", *OTHERS)
+        for name in named:
+            if name != "auto" and name not in known:
+                raise ValueError(f"`method` must be 'auto' or one of {', '.join(known)}; got {name!r}")
+        return list(dict.fromkeys(named))
+
+    def _own(self) -> dict[str, Objective]:
+        """Check the objectives that were given."""
+        assert isinstance(self.method, Mapping)
+        n_classes = len(self.classes_)
+        for name, objective in self.method.items():
+            if not isinstance(objective, Objective) or objective.n_classes != n_classes:
+                got = objective.n_classes if isinstance(objective, Objective) else repr(objective)
+                raise ValueError(
+                    f"a `method` of your own must be an objective of {n_classes} classes; got {got} for {name!r}"
+                )
+            if not _same_matrix(objective.transition, self.transition):
+                raise ValueError(
+                    f"`transition` must be the matrix of the objective {name!r}, or None where it has none: the "
+                    f"accuracy is estimated with it"
+                )
+        return dict(self.method)
+
+    def _objective(self, name: str) -> Objective:
+        options = {"loss": self.loss, "transition": self.transition, "alpha": self.alpha}
+        return make(name, len(self.classes_), **options, beta=self.beta, gamma=self.gamma)
+
+    def _rates(self, default: tuple[float, ...]) -> tuple[float, ...]:
+        """Check the learning rates to try."""
+        if isinstance(self.lr, str) and self.lr == "auto":
+            return default
+        try:
+            rates = np.atleast_1d(np.asarray(self.lr, dtype=np.float64))
+        except (TypeError, ValueError):
+            rates = np.empty(0)
+        if rates.ndim != 1 or len(rates) == 0 or not (np.isfinite(rates) & (rates > 0)).all():
+            raise ValueError(f"`lr` must be 'auto', a positive number or some of them; got {self.lr!r}")
+        return tuple(rates.tolist())
+
+    def _parts(self, n: int, rng: np.random.Generator) -> Parts:
+        """Say which rows each run learns from and holds out; a row is held out several times."""
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {self.validation_fraction}")
+        times = 4 if n <= 2_000 else 2
+        n_runs = round(times / self.validation_fraction) if self.n_seeds == "auto" else self.n_seeds
+        seeds = [int(seed) for seed in rng.integers(0, 2**31, size=check_count(n_runs, "`n_seeds`"))]
+        most = max(1, MOST_HELD_OUT // len(self.classes_))
+        n_held_out = min(n - 1, most, max(1, round(self.validation_fraction * n)))
+        if self.patience is None or n < 4:  # too few to choose an epoch and to judge it
+            return Parts(seeds, *split(rng, n, len(seeds), n_held_out))
+        halves = np.array_split(rng.permutation(n), 2)  # what chooses in one run judges in none
+        each = [split(rng, len(half), len(seeds), min(len(half) - 1, max(1, n_held_out // 2))) for half in halves]
+        rows, held_out = ([half[part[i]] for half, part in zip(halves, each)] for i in (0, 1))
+        return Parts(seeds, np.hstack(rows), np.hstack(held_out), held_out[0])
+
+
+def network_name(network: Network | None) -> str | None:
+    """The name of a network, if it has one."""
+    return network if isinstance(network, str) else None
+
+
+def _same_matrix(one: Any, other: Any) -> bool:
+    """Whether two transition matrices are the same; None is the uniform one."""
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(to_numpy(one), to_numpy(other))
