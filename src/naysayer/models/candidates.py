@@ -108,7 +108,7 @@ class Candidates:
         if self.network != "mlp":
             return found
         found += self._named("linear", examples)
-        if n * n_classes <= 20_000_000:
+        if n <= 20 * MANY and n * n_classes <= 20_000_000:
             found.append(Candidate("forest"))
         if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
             rows, n_held_out = examples.inputs.flatten(1), max(1, self.validation_fraction * n)

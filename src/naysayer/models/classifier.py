@@ -283,8 +283,8 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
                 try:
                     if candidate.objective is None:
                         other = self._train_other(candidate, parts, examples)
-                        in_time = not np.isnan(other.held_out[0, parts.held_out]).any()
-                        if in_time or not trained:  # fewer rows could be judged with it than without
+                        cut_short = self._time_left() <= 0 and np.isnan(other.held_out[0, parts.held_out]).any()
+                        if not cut_short or not trained:  # fewer rows could be judged with it than without
                             trained.append(other)
                         bar(30)
                     else:
