@@ -86,7 +86,7 @@ def train(
     network: str = "mlp",
     error_rate: float | None = None,
     max_epochs: int = 60,
-    n_seeds: int | str = "auto",
+    n_seeds: int | str = 10,
     confidence: float = 0.95,
     device: str = "auto",
     random_state: int = 0,
