@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from naysayer.engine import process
 from naysayer.labels import transition as transitions
 from naysayer.labels.checks import check_labels, check_weight
 from naysayer.labels.drawing import RandomState, generator
@@ -302,7 +303,10 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
             labels[rows], n_classes, self.transition, self.correction, _at(times, rows)
         )
         parameters |= {"objective": objective, "num_class": n_classes}
-        return lightgbm.train(parameters, train, n_rounds, **watched), record
+        with process.threads():
+            if len(rows) * n_classes < 500_000:  # LightGBM's threads and torch's would keep replacing each other
+                torch.set_num_threads(1)
+            return lightgbm.train(parameters, train, n_rounds, **watched), record
 
     def _scores(self, X: Any) -> Floats:
         """Give the K scores of each row, (N, K)."""
