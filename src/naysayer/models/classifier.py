@@ -444,7 +444,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         guessing = 1.0 / len(self.classes_)
         if self.learned_:
             return
-        hoped = float(np.clip(estimate, min(2 * guessing, (1 + guessing) / 2), min(guessing + 0.5, 0.95)))
+        hoped = float(np.clip(estimate, (1 + guessing) / 2, min(guessing + 0.5, 0.95)))  # worth having, at the least
         needed = labels_needed(len(self.classes_), (hoped - guessing) / self.held_out_.wider, hoped).complementary
         needed = math.ceil(needed * n_labels / len(self.held_out_.rows))  # not every label may judge
         more = f"takes about {needed:,} labels to show, and there are {n_labels:,}"
