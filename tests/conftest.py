@@ -94,3 +94,12 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "answers.db")
     return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def few_trees(monkeypatch):
+    """Forests and boosting of a tenth of the size, for tests that ask what is done with them, not how good they are."""
+    from naysayer.models import members
+
+    monkeypatch.setattr(members, "N_TREES", 40)
+    monkeypatch.setattr(members, "N_ROUNDS", 15)

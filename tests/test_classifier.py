@@ -39,6 +39,7 @@ from naysayer.models import boosting, classifier, members, saving
 from naysayer.objectives import OBJECTIVES, Forward
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 
 def blobs(n=240, n_classes=3, seed=0, dtype="float32"):

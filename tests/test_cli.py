@@ -39,6 +39,8 @@ CLASSES = ["cat", "dog", "owl"]
 FAST = ["--method", "forward", "--lr", "0.01", "--epochs", "25", "--seeds", "2", "--hidden", "16"]
 FEATURES = ["weight", "age", "colour"]
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 
 class Done(NamedTuple):
     code: int
