@@ -233,7 +233,7 @@ def test_saddlepoint_passes_the_mean_smoothly():
 
 def test_interval_of_many_different_values_is_nearly_normal():
     values = np.random.default_rng(0).uniform(size=5000)
-    _, low, high = intervals.mean_interval(values, 0.0, 1.0, 0.025)
+    _, low, high = intervals.mean_bounds(values, 0.0, 1.0, 0.025)
     half = 1.96 * values.std() / 5000**0.5
     assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.05 * half)
 

@@ -381,6 +381,16 @@ def coverage() -> list[list[float]]:
     ]
 
 
+def transitions() -> list[list[float]]:
+    rows, table = result("transitions")["rows"], []
+    for n_classes in (3, 5, 10):
+        cells = [[r for r in rows if (r["classes"], r["pairs"]) == (n_classes, pairs)] for pairs in (50, 200, 1000)]
+        means = [[100 * np.mean([r[k] for r in cell]) for cell in cells] for k in ("held", "held_as_if_known", "width")]
+        known = 100 * np.mean([r["width_with_true_q"] for cell in cells for r in cell])
+        table.append([n_classes, 50, 200, 1000, *itertools.chain(*means), known])
+    return table
+
+
 RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the table below it shows
     "mnist": mnist,
     "throughput": lambda: columns(result("throughput-cuda")["engine"], "runs", "ms_per_run_epoch", "textbook_ratio"),
@@ -392,6 +402,7 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     "before-and-after": before_and_after,
     "tables": benchmark,
     "coverage": coverage,
+    "transitions": transitions,
     "memory": lambda: columns(result("labels-cpu")["training"], "seconds", "data_mb", "extra_mb"),
     "cifar": cifar,
     "reproduction": reproduction,
@@ -426,6 +437,28 @@ def test_the_engine_gives_the_numbers_that_it_gave():
     before, now = (result(name)["methods"] for name in ("mnist-before", "mnist-traced"))
     for method, trials in before.items():
         np.testing.assert_allclose(now[method]["last_epoch"], trials["last_epoch"], rtol=0, atol=1e-9)
+
+
+def test_what_is_said_of_the_default_is_what_was_measured():
+    report = result("tables")["report"]
+    for row in report:
+        auto, others = row["accuracy"]["auto"], {k: v for k, v in row["accuracy"].items() if k != "true labels"}
+        assert auto == max(others.values()), row["rows"]  # README: better than each member, and than a plain network
+    fits = sum(row["fits"] for row in report)
+    held = sum(row["fits"] * row["covered"] for row in report) / fits
+    page, all_of_it = " ".join(PAGES["docs/accuracy.md"].split()), result("coverage")["all"]
+    assert f"held the true accuracy in {100 * held:.0f} % of these {fits} fits" in page
+    assert f"Over all {all_of_it['fits']} fits the 95 % intervals held it in {100 * all_of_it['covered']:.1f} %" in page
+    assert (
+        f"the bias was −{-100 * all_of_it['bias']:.2f} points, with an error of {100 * all_of_it['bias_error']:.1f}"
+        in page
+    )
+    assert result("coverage")["boosting"] is False  # "LightGBM was not installed there"
+    trials = result("transitions")["overall"]
+    assert (
+        f"accuracy in {100 * trials['held']:.0f} % of 5,400 trials, and in {100 * trials['held_as_if_known']:.0f} %"
+        in page
+    )
 
 
 def test_mnist_came_out_as_expected():

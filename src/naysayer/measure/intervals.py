@@ -31,19 +31,6 @@ def tail_probability(confidence: float) -> float:
     return (1.0 - float(confidence)) / 2.0
 
 
-def mean_interval(
-    values: Floats,
-    end_low: float,
-    end_high: float,
-    tail: float,
-    *,
-    counts: NDArray[Any] | None = None,
-    squares: NDArray[Any] | None = None,
-) -> Interval:
-    """Estimate a mean of values between two ends, with Gaffke's bounds (:func:`mean_bounds`) within [0, 1]."""
-    return within(*mean_bounds(values, end_low, end_high, tail, counts=counts, squares=squares))
-
-
 def within(estimate: float, low: float, high: float) -> Interval:
     """Put bounds within [0, 1]; the estimate stays what it is.
 

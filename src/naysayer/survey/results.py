@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from naysayer.labels import transition
 from naysayer.measure import metrics
-from naysayer.measure.intervals import Interval, mean_interval, tail_probability
+from naysayer.measure.intervals import Interval, mean_bounds, tail_probability, within
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.crossfit import deal, others, predict_held_out
 from naysayer.survey.questions import Survey, SurveyQuestion, respondents_needed
@@ -129,7 +129,7 @@ def bounded(values: NDArray[np.float64], counts: Codes, confidence: float) -> In
     Interval(estimate=-0.5, low=0.0, high=0.437...)
     """
     seen, tail = counts > 0, tail_probability(confidence)
-    return mean_interval(values[seen], values.min(), values.max(), tail, counts=counts[seen])
+    return within(*mean_bounds(values[seen], values.min(), values.max(), tail, counts=counts[seen]))
 
 
 def cross_table(
