@@ -1190,6 +1190,7 @@ def test_data_refused(how, words):
         ({"y_bar": ["cat"] * 240}, "`y_bar` must"),
         ({"X": np.zeros(240, dtype="float32")}, "`X` must"),
         ({"patience": 0}, "`patience` must"),
+        ({"patience": 3, "select": "last"}, "`patience` must be None where `select` is 'last'"),
     ],
 )
 def test_data_that_would_fail_later_or_silently_is_refused(how, words):

@@ -259,6 +259,8 @@ class Population:
         check_count(max_epochs, "`max_epochs`")
         if patience is not None:
             check_count(patience, "`patience`")
+            if select == "last":
+                raise ValueError("`patience` must be None where `select` is 'last': there is no best epoch to wait for")
         members = _members(groups, self.n_runs)
         source = self._source(X, y_bar, rows, validation_rows, test, sample_weight)
         source.prepare(self.seeds, self.batch_size, self.device)

@@ -333,7 +333,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             max_epochs=candidate.epochs,
             select="accuracy" if chooses else "last",
             groups=np.repeat(np.arange(n_rates), n_seeds).tolist(),
-            patience=self.patience,
+            patience=self.patience if chooses else None,
             checkpoint=self._checkpoint(candidate),
             until=self._deadline,
             bar=bar,
