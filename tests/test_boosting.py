@@ -223,8 +223,10 @@ def test_rounds_are_chosen_by_the_likelihood_of_held_out_labels():
     assert model.history_.keys() == {"valid_loss", "valid_accuracy"}
     assert model.best_iteration_ == model.history_["valid_loss"].argmin() + 1
     assert len(model.history_["valid_loss"]) == min(60, model.best_iteration_ + 5)
-    best = model.history_["valid_accuracy"][model.best_iteration_ - 1]
-    assert model.estimated_accuracy_.estimate == pytest.approx(best)
+    held_out = generator(0).permutation(178)[: int(0.2 * 178)]  # as the model deals it
+    chose, judged = (accuracy_score(y_bar[r], model.predict(X[r]), 3) for r in (held_out[::2], held_out[1::2]))
+    assert model.history_["valid_accuracy"][model.best_iteration_ - 1] == pytest.approx(chose)
+    assert model.estimated_accuracy_.estimate == pytest.approx(judged) != pytest.approx(chose)
     again = clone(model).set_params(refit=True).fit(X, y_bar)
     assert again.best_iteration_ == model.best_iteration_ == again.booster_.current_iteration()
     assert again.estimated_accuracy_ == model.estimated_accuracy_
@@ -438,12 +440,13 @@ def test_weights_train_and_choose():
 
 def test_the_held_out_part_is_weighed_too():
     y_bar = complement(Y_WINE, 3, random_state=0)
+    y_bar[::3] = Y_WINE[::3]  # wrong ones, so that it matters which rows weigh more
     weights = np.random.default_rng(0).random(178)
     model = BoostedClassifier(n_estimators=5, refit=False, random_state=0).fit(X_WINE, y_bar, sample_weight=weights)
     order = generator(0).permutation(178)  # as the model deals it
     held_out = order[: int(0.2 * 178)]
-    predicted = model.predict(X_WINE[held_out])
-    expected = accuracy_score(y_bar[held_out], predicted, 3, sample_weight=weights[held_out])
-    assert model.history_["valid_accuracy"][model.best_iteration_ - 1] == pytest.approx(expected)
-    assert model.estimated_accuracy_[0] == pytest.approx(expected)
-    assert accuracy_score(y_bar[held_out], predicted, 3) != pytest.approx(expected)
+    found = model.history_["valid_accuracy"][model.best_iteration_ - 1], model.estimated_accuracy_.estimate
+    for rows, estimate in zip((held_out[::2], held_out[1::2]), found, strict=True):
+        predicted = model.predict(X_WINE[rows])
+        assert estimate == pytest.approx(accuracy_score(y_bar[rows], predicted, 3, sample_weight=weights[rows]))
+        assert estimate != pytest.approx(accuracy_score(y_bar[rows], predicted, 3))

@@ -131,7 +131,8 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         `y_bar`.
     transition : (K, K) matrix Q of the complementary labels, its rows and columns in the order of `classes_`; uniform
         if None.
-    validation_fraction : share of the labels held out to choose the number of rounds; 0 takes all rounds.
+    validation_fraction : share of the labels held out, half to choose the number of rounds and half to judge; 0 takes
+        all rounds.
     patience : how many rounds without a better held-out likelihood end the boosting.
     refit : boost once more, on all examples, for the chosen number of rounds.
     parameters : further parameters of LightGBM, by their main names. Unlike LightGBM's own, the defaults are
@@ -147,7 +148,8 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
     best_iteration_ : how many rounds predict.
     history_ : dict of (rounds,) arrays, "valid_loss" (Forward's, by which the rounds are chosen) and "valid_accuracy"
         (estimated); empty if nothing was held out.
-    estimated_accuracy_ : (estimate, low, high) from the labels held out, before any refit; None if there are none.
+    estimated_accuracy_ : (estimate, low, high) from the half of the held-out labels that did not choose the rounds;
+        None if there are none. It is of the model before any refit, which learns from more.
 
     Examples
     --------
@@ -209,18 +211,20 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         order = rng.permutation(said)
         n_held_out = int(self.validation_fraction * len(said))
         held_out, rows = np.split(order, [n_held_out])
+        choosing, judging = held_out[::2], held_out[1::2]  # a label that chose the rounds cannot judge them
         seed = int(rng.integers(2**31 - 1))
         self.history_: dict[str, Floats] = {}
         self.estimated_accuracy_: Interval | None = None
-        self.booster_, record = self._boost(X, labels, times, np.sort(rows), held_out, self.n_estimators, seed)
+        self.booster_, record = self._boost(X, labels, times, np.sort(rows), choosing, self.n_estimators, seed)
         self.best_iteration_ = self.booster_.current_iteration()
         if n_held_out > 0:
             self.history_ = {name: np.array(values) for name, values in record["held out"].items()}
             self.best_iteration_ = self.booster_.best_iteration
-            predicted = self._scores(X[held_out]).argmax(axis=1)
-            held = take(labels[held_out], n_classes, self.transition, _at(times, held_out), y_pred=predicted)
-            sample, (predicted,) = held
-            self.estimated_accuracy_ = sample.accuracy_interval(predicted, tail_probability(0.95))
+            if len(judging) > 0:
+                predicted = self._scores(X[judging]).argmax(axis=1)
+                held = take(labels[judging], n_classes, self.transition, _at(times, judging), y_pred=predicted)
+                sample, (predicted,) = held
+                self.estimated_accuracy_ = sample.accuracy_interval(predicted, tail_probability(0.95))
             if self.refit:
                 self.booster_, _ = self._boost(X, labels, times, said, held_out[:0], self.best_iteration_, seed)
         return self
