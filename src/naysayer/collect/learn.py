@@ -1,7 +1,8 @@
 """Models from a store: labels and features in, a classifier with an honest estimate of its accuracy out.
 
 Every run of the model holds out some of the items, and the answers about them, which it has not seen, tell how good it
-is; see :mod:`naysayer.models.pooling`.
+is; see :mod:`naysayer.models.pooling`. Items that nobody was asked about help by where they lie: neighbours share what
+is known about them (:class:`naysayer.models.members.Neighbours`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.collect.store import Store
+from naysayer.data.items import Item
 from naysayer.engine.networks import NETWORKS
 from naysayer.features.encoder import Encoder, fit_encoder
 from naysayer.features.photos import PhotoEncoder
@@ -28,6 +30,8 @@ from naysayer.models.encoded import EncodedModel
 from naysayer.objectives.likelihood import Likelihood
 
 FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
+MOST_ITEMS = 10_000  # that are learned from, unless more have answers; of the others as many as that are drawn
+SURE = 0.9  # the probability from which on an item counts as named
 LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
 ID_LENGTH = 12  # hexadecimal digits by which a model remembers an item: two alike among a million are no harm
 
@@ -59,6 +63,17 @@ class Trained(EncodedModel):
     def network(self) -> str:
         """The name of its network."""
         return str(self.about["network"])
+
+    @property
+    def n_unanswered(self) -> int:
+        """How many items nobody had been asked about."""
+        return int(self.about["n_unanswered"])
+
+    @property
+    def named(self) -> float | None:
+        """The share of the items without any answer whose class has a probability of 0.9 or more; None without any."""
+        share = self.about["named"]
+        return None if share is None else float(share)
 
     @cached_property
     def _learned_from(self) -> frozenset[str]:
@@ -134,64 +149,84 @@ def train(
         raise ValueError(f"`network` must be one of {', '.join(NETWORKS)}; got {network!r}")
     project, given = store.project, list(store.standing())
     said = from_standing(given, project.classes, project.probabilities)
-    known = labels(said)
+    n_said, known = len(said.items), labels(said)
     rows = np.flatnonzero(known.ruled_out.any(axis=1))
     if len(rows) < FEWEST_ITEMS:
         raise ValueError(
             f"a store must have answers about at least {FEWEST_ITEMS} items to train on; got {len(rows)}; collect more"
         )
-    wanted = set(said.items)
-    items = {item.id: item for item in store.items() if item.id in wanted}
-    ordered = [items[id] for id in said.items]
+    rng = np.random.default_rng(random_state)
+    ordered, n_unanswered = _chosen(store, said.items, rng)
     encoder = fit_encoder(ordered)
     if isinstance(encoder, PhotoEncoder):
         encoder.keep(before)
     elif network == "convolution":
         raise ValueError(f'network "convolution" is for images; the items are {encoder.kind}s; use "mlp"')
     X = encoder.transform(ordered)
+    ruled_out = np.zeros((len(ordered), project.n_classes), dtype=bool)
+    ruled_out[:n_said] = known.ruled_out
     e = error_rates(said).overall.estimate if error_rate is None else error_rate
+    likelihood = Likelihood(project.n_classes, max(e, LEAST_ERROR))
     model = ComplementaryClassifier(
-        {"forward": Likelihood(project.n_classes, max(e, LEAST_ERROR))},
+        {"forward": likelihood, "linear": likelihood, "neighbours": likelihood},
         network,
-        lr=(1e-3, 3e-3, 1e-2),  # pixels by the thousand need the first, few columns learn sooner by the last
         max_epochs=max_epochs,
         n_seeds=n_seeds,
         classes=np.arange(project.n_classes),
-        standardize=False,  # the encoders' columns are of one scale
+        standardize="backbone" in encoder.to_dict(),  # the other encoders' columns are of one scale
         device=device,
         on_epoch=on_epoch,
         random_state=random_state,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of single runs that failed; others serve
-        model.fit(X[rows], known.ruled_out[rows])
+        model.fit(X, ruled_out)
+    p = model.predict_proba(X)
     # Items without a label, at which nobody could tell or answers contradict each other, teach nothing, but are
-    # predicted: an estimate without them would leave out the very answers that speak against a model.
-    predicted = model.predict_proba(X).argmax(axis=1)
+    # predicted: an estimate without them would leave out the very answers that speak against a model. Items with a
+    # label that no run held out cannot judge it, and the same share of those without one is left out with them.
     held_out = model.held_out_
+    judges = rng.random(n_said) < len(held_out.rows) / len(rows)
+    predicted = np.where(judges, p[:n_said].argmax(axis=1), -1)
+    predicted[rows] = -1
     predicted[rows[held_out.rows]] = held_out.classes
-    bounds = _accuracy(said, predicted, known.ruled_out[rows], rows, error_rate, confidence)
+    bounds = _accuracy(said, predicted, known.ruled_out, error_rate, confidence)
     model.estimated_accuracy_ = held_out.interval(bounds)
     model.classes_, model.classes = np.array(project.classes), None
     model.method = model.method_  # what can be saved; what answers' errors changed in it is in `Trained`
-    n_answers = sum(standing.value != "skip" for standing in given)
-    seen = sorted({id[:ID_LENGTH] for id in said.items})  # also those whose answers contradict each other
-    about = {"network": network, "error_rate": e, "n_answers": n_answers, "n_items": len(rows), "learned_from": seen}
+    about = {
+        "network": network,
+        "error_rate": e,
+        "n_answers": sum(standing.value != "skip" for standing in given),
+        "n_items": len(rows),
+        "n_unanswered": n_unanswered,
+        "named": float((p[n_said:].max(axis=1) >= SURE).mean()) if len(ordered) > n_said else None,
+        "learned_from": sorted({id[:ID_LENGTH] for id in said.items}),  # also those whose answers contradict each other
+    }
     return Trained(model, encoder, about)
+
+
+def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> tuple[list[Item], int]:
+    """Give the items to learn from, those with answers first, in their order; and how many have none."""
+    items = {item.id: item for item in store.items()}
+    first = [items.pop(id) for id in answered]
+    others = list(items.values())
+    drawn = np.sort(rng.permutation(len(others))[: max(0, MOST_ITEMS - len(first))])
+    return [*first, *(others[i] for i in drawn)], len(others)
 
 
 def _accuracy(
     said: Answers,
     predicted: NDArray[np.int64],
     ruled_out: NDArray[np.bool_],
-    rows: NDArray[np.int64],
     error_rate: float | None,
     confidence: float,
 ) -> Interval:
     """Estimate the accuracy; where no class was drawn by us, labels made elsewhere are taken at their word."""
     if np.count_nonzero(said.design.told) > 1:
         return accuracy(said, predicted, error_rate=error_rate, confidence=confidence)
-    return metrics.accuracy_interval(ruled_out, predicted[rows], said.n_classes, confidence)
+    judged = ruled_out.any(axis=1) & (predicted >= 0)
+    return metrics.accuracy_interval(ruled_out[judged], predicted[judged], said.n_classes, confidence)
 
 
 def load(path: str | os.PathLike[str], device: str = "auto") -> Trained:
@@ -285,7 +320,12 @@ class Trainer:
             estimate=trained.accuracy.estimate,
             low=trained.accuracy.low,
             high=trained.accuracy.high,
-            detail={"items": trained.n_items, "error_rate": trained.error_rate},
+            detail={
+                "items": trained.n_items,
+                "error_rate": trained.error_rate,
+                "unanswered": trained.n_unanswered,
+                "named": trained.named,
+            },
         )
         self.latest, self.error = trained, None
 

@@ -16,7 +16,7 @@ from naysayer.losses import Loss
 from naysayer.models import boosting
 from naysayer.models.crossfit import split
 from naysayer.models.members import Examples
-from naysayer.objectives import OBJECTIVES, Objective, make
+from naysayer.objectives import OBJECTIVES, Forward, Objective, make
 
 Network = str | nn.Module | Callable[[int, int], nn.Module]
 
@@ -28,7 +28,7 @@ OTHERS = ("forest", "boosting", "neighbours")  # members that are no networks
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may become a member: a method on a network at some learning rates, or trees, which have neither."""
+    """What may become a member: a method on a network at some learning rates, or one of `OTHERS`, without a network."""
 
     method: str
     network: Network | None = None
@@ -50,7 +50,7 @@ class Parts:
 class Candidates:
     """The part of a classifier that says what it trains; its settings are those of the classifier."""
 
-    method: str | Sequence[str] | Mapping[str, Objective]
+    method: str | Sequence[str] | Mapping[str, Objective | None]
     network: Network
     loss: str | Loss
     lr: float | Sequence[float] | str
@@ -73,7 +73,7 @@ class Candidates:
         if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
             raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
         if isinstance(self.method, Mapping):
-            found = [Candidate(n, self.network, o, self._rates(RATES), self.max_epochs) for n, o in self._own().items()]
+            found = [self._with(name, objective, examples) for name, objective in self._own().items()]
         else:
             found = [c for name in self._methods() for c in self._named(name, examples)]
         if not found:
@@ -91,11 +91,19 @@ class Candidates:
         if name in OTHERS:
             return [Candidate(name)]
         if name == "linear":
-            epochs = min(self.max_epochs, max(3, min(60, 12_000_000 // len(examples.labels))))
-            return [Candidate("forward", "linear", self._objective("forward"), self._rates((0.02,)), epochs)]
+            return [self._with(name, self._objective("forward"), examples)]
         if name in OBJECTIVES:
-            return [Candidate(name, self.network, self._objective(name), self._rates(RATES), self.max_epochs)]
+            return [self._with(name, self._objective(name), examples)]
         return self._auto(examples)
+
+    def _with(self, name: str, objective: Objective | None, examples: Examples) -> Candidate:
+        """The candidate of a name and its objective; a linear network has rates and epochs of its own."""
+        if name in OTHERS:
+            return Candidate(name, objective=objective)
+        if name == "linear":
+            epochs = min(self.max_epochs, max(3, min(60, 12_000_000 // len(examples.labels))))
+            return Candidate("forward", "linear", objective, self._rates((0.02,)), epochs)
+        return Candidate(name, self.network, objective, self._rates(RATES), self.max_epochs)
 
     def _auto(self, examples: Examples) -> list[Candidate]:
         """What suits the data: docs/accuracy.md has the measurements behind it."""
@@ -129,11 +137,16 @@ class Candidates:
                 raise ValueError(f"`method` must be 'auto' or one of {', '.join(known)}; got {name!r}")
         return list(dict.fromkeys(named))
 
-    def _own(self) -> dict[str, Objective]:
+    def _own(self) -> dict[str, Objective | None]:
         """Check the objectives that were given."""
         assert isinstance(self.method, Mapping)
         n_classes = len(self.classes_)
         for name, objective in self.method.items():
+            if objective is None and name in OTHERS:
+                continue
+            if name in OTHERS and not (name == "neighbours" and isinstance(objective, Forward)):
+                allowed = "None, or Forward or a subclass of it" if name == "neighbours" else "None"
+                raise ValueError(f"the objective of {name!r} in `method` must be {allowed}; got {objective!r}")
             if not isinstance(objective, Objective) or objective.n_classes != n_classes:
                 got = objective.n_classes if isinstance(objective, Objective) else repr(objective)
                 raise ValueError(

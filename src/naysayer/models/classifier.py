@@ -37,7 +37,7 @@ from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.planning import labels_needed
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
-from naysayer.models.candidates import Candidate, Candidates, Network, Parts, network_name
+from naysayer.models.candidates import OTHERS, Candidate, Candidates, Network, Parts, network_name
 from naysayer.models.members import Boosted, Examples, Forest, Member, Neighbours, Networks, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
@@ -77,7 +77,9 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         and gradient ascent where rows are many; or one or several of "free", "max", "ascent", "forward", "pairwise"
         (the names in :data:`naysayer.objectives.OBJECTIVES`), "linear" (forward correction on a linear network),
         "forest", "boosting" and "neighbours"; or a dict from names to objectives of your own, which keep their own
-        loss, transition matrix, alpha, beta and gamma.
+        loss, transition matrix, alpha, beta and gamma. In it "linear" is trained on a linear network, "forest" and
+        "boosting" take None, and "neighbours" None or a :class:`~naysayer.objectives.Forward`, such as a likelihood of
+        answers that may be wrong.
     network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear" or, for images, "convolution"); a function
         (n_features, n_classes) → module, which gives each run its own start; or a module that maps (B, ...) inputs to
         (B, K) logits, of which each run gets a copy as it is, weights included. With any but "mlp", "auto" trains
@@ -140,7 +142,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
 
     def __init__(
         self,
-        method: str | Sequence[str] | Mapping[str, Objective] = "auto",
+        method: str | Sequence[str] | Mapping[str, Objective | None] = "auto",
         network: Network = "mlp",
         *,
         hidden: Sequence[int] = (128,),
@@ -281,7 +283,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
                 if trained and self._time_left() <= 0:
                     break
                 try:
-                    if candidate.objective is None:
+                    if candidate.method in OTHERS:
                         other = self._train_other(candidate, parts, examples)
                         cut_short = self._time_left() <= 0 and np.isnan(other.held_out[0, parts.held_out]).any()
                         if not cut_short or not trained:  # fewer rows could be judged with it than without
@@ -382,7 +384,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         elif candidate.method == "boosting":
             member, held_out = Boosted.train(examples, parts.seeds[0], parts.held_out, self._deadline)
         else:
-            member, held_out = Neighbours.train(examples, parts.held_out)
+            member, held_out = Neighbours.train(examples, parts.held_out, candidate.objective)
         return _Trained(member, self._about(candidate, None, None), None, held_out)
 
     def _about(self, candidate: Candidate, rate: float | None, epoch: int | None) -> dict[str, Any]:
@@ -538,7 +540,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         return lambda: build(torch.Size(shape), n_classes, widths)
 
     def _checkpoint(self, candidate: Candidate) -> Path | None:
-        if self.checkpoint is None or candidate.objective is None:
+        if self.checkpoint is None or candidate.method in OTHERS:
             return None
         name = network_name(candidate.network)
         return Path(self.checkpoint) / f"{candidate.method}{'' if name in (None, 'mlp') else '-' + name}.safetensors"

@@ -28,6 +28,7 @@ from naysayer.labels.kinds import is_ordinary
 from naysayer.models.boosting import BoostedClassifier, booster_from_text, booster_to_text
 from naysayer.models.objects import describe, rebuild
 from naysayer.models.reduction import label_shares, project_to_simplex
+from naysayer.objectives import Objective
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -239,10 +240,15 @@ class Neighbours:
         return _sharpened(np.einsum("nj,njk->nk", shares, self.p[near]))
 
     @classmethod
-    def train(cls, examples: Examples, parts: Rows) -> tuple[Neighbours, NDArray[np.float32]]:
-        """Spread without the labels of each part; give the mean of all, and what each says of its part."""
+    def train(
+        cls, examples: Examples, parts: Rows, objective: Objective | None = None
+    ) -> tuple[Neighbours, NDArray[np.float32]]:
+        """Spread without the labels of each part; give the mean of all, and what each says of its part.
+
+        L is that of the objective, where there is one.
+        """
         X = np.concatenate([as_table(examples.inputs), as_table(examples.unlabelled)]).clip(-FARTHEST, FARTHEST)
-        known = label_likelihoods(examples.labels, examples.n_classes, examples.transition)
+        known = label_likelihoods(examples.labels, examples.n_classes, examples.transition, objective)
         if examples.weight is not None:
             known **= examples.weight[:, None] / examples.weight.mean()
         likelihood = np.concatenate([known, np.ones((len(examples.unlabelled), examples.n_classes))])
@@ -271,8 +277,12 @@ class Neighbours:
         }
 
 
-def label_likelihoods(labels: NDArray[Any], n_classes: int, transition: ArrayLike | None) -> Floats:
+def label_likelihoods(
+    labels: NDArray[Any], n_classes: int, transition: ArrayLike | None, objective: Objective | None = None
+) -> Floats:
     """Give P(label | class) of each label, (N, K), the largest in each row 1 and none less than `UNLIKELIEST`.
+
+    An objective that is minus the logarithm of the label's probability tells it by what it says of each class alone.
 
     Examples
     --------
@@ -280,6 +290,11 @@ def label_likelihoods(labels: NDArray[Any], n_classes: int, transition: ArrayLik
     array([[0.001, 1.   , 1.   ],
            [1.   , 1.   , 0.001]])
     """
+    if objective is not None:
+        certain = torch.eye(n_classes).log()[:, None].expand(-1, len(labels), -1)  # of each class in turn, (K, N, K)
+        losses = [objective.example_losses(one, torch.from_numpy(np.ascontiguousarray(labels))) for one in certain]
+        least = torch.stack(losses, dim=-1)
+        return np.maximum(torch.exp(least.amin(-1, keepdim=True) - least).double().numpy(), UNLIKELIEST)
     ruled_out = np.eye(n_classes, dtype=bool)[labels] if labels.ndim == 1 else labels
     likelihood = (~ruled_out).astype(np.float64)
     if transition is not None:
