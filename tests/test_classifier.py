@@ -36,7 +36,7 @@ from naysayer.engine import population as training
 from naysayer.engine import stack
 from naysayer.measure import planning
 from naysayer.models import boosting, classifier, members, saving
-from naysayer.objectives import OBJECTIVES, Forward
+from naysayer.objectives import OBJECTIVES, Forward, GradientAscent
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -852,6 +852,16 @@ def test_data_refused(change, words):
         quick(classes=data.pop("classes", None)).fit(**data)
 
 
+def test_objectives_of_your_own_are_joined_by_members_without_one():
+    X, y = load_iris(return_X_y=True)
+    own = Forward(3)
+    method = {"mine": own, "linear": own, "neighbours": own, "forest": None}
+    model = ComplementaryClassifier(method, lr=0.01, max_epochs=2, n_seeds=2, random_state=0)
+    model.fit(X, complement(y, 3, random_state=0))
+    found = [(trial["method"], trial["network"]) for trial in model.trials_]
+    assert found == [("mine", "mlp"), ("forward", "linear"), ("neighbours", None), ("forest", None)]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -869,6 +879,12 @@ def test_data_refused(change, words):
             "a `method` of your own must be an objective of 3 classes; got 4 for 'mine'",
         ),
         ({"method": {"mine": "forward"}}, "must be an objective of 3 classes; got 'forward' for 'mine'"),
+        ({"method": {"forward": None}}, "must be an objective of 3 classes; got None for 'forward'"),
+        ({"method": {"forest": Forward(3)}}, "the objective of 'forest' in `method` must be None; got Forward("),
+        (
+            {"method": {"neighbours": GradientAscent(3)}},
+            "the objective of 'neighbours' in `method` must be None, or Forward or a subclass of it; got Gradient",
+        ),
         (
             {"network": "transformer"},
             "`network` must be one of mlp, linear, convolution, a module, or",

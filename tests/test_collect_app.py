@@ -478,7 +478,9 @@ def test_the_figures_are_those_of_the_store(web, store):
     empty = web.get("/api/dashboard").json()
     assert (empty["over_time"], empty["report"], empty["margins"]) == (None, None, None)
     collected(store, 60)
-    store.add_training(n_answers=50, method="forward", estimate=0.8, low=0.7, high=0.9)
+    detail = {"unanswered": 40, "named": 0.75, "notes": ["photos become features"]}
+    store.add_training(n_answers=40, method="forward", estimate=0.7, low=0.6, high=0.9)  # as earlier releases did
+    store.add_training(n_answers=50, method="forward", estimate=0.8, low=0.7, high=0.9, detail=detail)
     found, deadline = empty, time.monotonic() + 300
     while found["over_time"] is None and time.monotonic() < deadline:  # after a count that took long the next one waits
         found = web.get("/api/dashboard").json()
@@ -491,7 +493,8 @@ def test_the_figures_are_those_of_the_store(web, store):
             assert one[value] == sum(s.class_index == k and s.value == value for s in standing)
     assert len(found["report"]["priors"]) == 3
     assert sum(one["estimate"] for one in found["report"]["asked"]) == pytest.approx(1)
-    assert found["trainings"][0]["estimate"] == 0.8
+    assert [one["estimate"] for one in found["trainings"]] == [0.7, 0.8]
+    assert [{name: one[name] for name in detail} for one in found["trainings"]] == [dict.fromkeys(detail), detail]
     points = found["margins"]["points"]
     assert [point["n"] for point in points] == sorted(point["n"] for point in points)
     assert found["margins"]["answers"] == sum(one.value != "skip" for one in standing)

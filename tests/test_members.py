@@ -26,6 +26,7 @@ from naysayer.models.members import (
     member_from_dict,
 )
 from naysayer.models.objects import describe
+from naysayer.objectives.likelihood import Likelihood
 
 K = 3
 N = 60
@@ -177,6 +178,17 @@ def test_likelihoods_under_a_known_matrix_are_its_columns():
     np.testing.assert_allclose(label_likelihoods(pair, 4, q)[0], np.maximum(both / both.max(), UNLIKELIEST))
     ordinary = label_likelihoods(is_rows([2], 4), 4, q)  # it says what the example is, whatever Q
     np.testing.assert_allclose(ordinary, [[UNLIKELIEST, UNLIKELIEST, 1, UNLIKELIEST]])
+
+
+def test_likelihoods_by_an_objective_are_those_it_trains_with():
+    rows = np.array([[1, 1, 0, 0], [0, 1, 1, 1], [0, 0, 0, 1]], dtype=bool)
+    answers = label_likelihoods(rows, 4, None, Likelihood(4, error_rate=0.1))
+    np.testing.assert_allclose(answers, np.where(rows, 1 / 9, 1.0), rtol=1e-6)
+    one = np.array([0, 3, 1])
+    np.testing.assert_allclose(label_likelihoods(one, 4, None, objectives.Forward(4)), label_likelihoods(one, 4, None))
+    q = random_transition(4, 2, diagonal=0.1)
+    found = label_likelihoods(one, 4, None, objectives.Forward(4, q))
+    np.testing.assert_allclose(found, label_likelihoods(one, 4, q), rtol=1e-5)
 
 
 # ---- neighbours -----------------------------------------------------------------------------------------------

@@ -270,15 +270,21 @@ def _train_on_store(place: str, network: str, epochs: int, seed: int, device: st
 def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     """What a training on a store came to, for programs and for people."""
     about = {"answers": trained.n_answers, "items": trained.n_items, "error_rate": trained.error_rate}
+    about |= {"unanswered": trained.n_unanswered, "named": trained.named, "notes": trained.encoder.notes}
     about["learned"] = trained.model.learned_
     guessing = 100 / len(trained.model.classes_)
     nothing = f"nothing was learned that can be told from guessing, which has {guessing:.0f} %; collect more answers"
     wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
     if trained.error_rate == 0:
         wrong = "no two answers to one question differ"
+    others = (
+        f"{trained.n_unanswered:,} more items have no answer; of {100 * (trained.named or 0):.0f} % of them it is sure"
+    )
     return about | {"accuracy": named_interval(trained.accuracy)}, [
         *([] if trained.model.learned_ else [nothing]),
         f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}",
+        *trained.encoder.notes,
+        *([f"{others} (a class has a probability of 90 % or more)"] if trained.n_unanswered else []),
         f"estimated accuracy: {percent(*trained.accuracy)} %, from answers that had no part in what they judge",
     ]
 

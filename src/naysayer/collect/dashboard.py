@@ -60,6 +60,7 @@ class Figures:
                 "training_error": self._trainer and self._trainer.error,
                 "trainings": [
                     {name: getattr(one, name) for name in ("at", "n_answers", "method", "estimate", "low", "high")}
+                    | {name: one.detail.get(name) for name in ("unanswered", "named", "notes")}
                     for one in trainings
                 ],
                 **self._made,

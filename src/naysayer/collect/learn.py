@@ -7,6 +7,7 @@ is known about them (:class:`naysayer.models.members.Neighbours`).
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import warnings
@@ -26,18 +27,17 @@ from naysayer.measure import metrics
 from naysayer.measure.answers import Answers, accuracy, error_rates, from_standing, labels
 from naysayer.measure.intervals import Interval
 from naysayer.models.classifier import ComplementaryClassifier
-from naysayer.models.encoded import EncodedModel
+from naysayer.models.encoded import ID_LENGTH, EncodedModel
 from naysayer.objectives.likelihood import Likelihood
 
 FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
 MOST_ITEMS = 10_000  # that are learned from, unless more have answers; of the others as many as that are drawn
 SURE = 0.9  # the probability from which on an item counts as named
 LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
-ID_LENGTH = 12  # hexadecimal digits by which a model remembers an item: two alike among a million are no harm
 
 
 class Trained(EncodedModel):
-    """A model that learned from a store, with the answers and items that it learned from and its estimated accuracy."""
+    """A model that learned from a store, with what people ruled out for which items, and its estimated accuracy."""
 
     @property
     def accuracy(self) -> Interval:
@@ -67,12 +67,12 @@ class Trained(EncodedModel):
     @property
     def n_unanswered(self) -> int:
         """How many items nobody had been asked about."""
-        return int(self.about["n_unanswered"])
+        return int(self.about.get("n_unanswered", 0))  # earlier releases did not count them
 
     @property
     def named(self) -> float | None:
         """The share of the items without any answer whose class has a probability of 0.9 or more; None without any."""
-        share = self.about["named"]
+        share = self.about.get("named")
         return None if share is None else float(share)
 
     @cached_property
@@ -167,6 +167,7 @@ def train(
     ruled_out[:n_said] = known.ruled_out
     e = error_rates(said).overall.estimate if error_rate is None else error_rate
     likelihood = Likelihood(project.n_classes, max(e, LEAST_ERROR))
+    told = {id[:ID_LENGTH]: np.flatnonzero(out).tolist() for id, out in zip(said.items, known.ruled_out, strict=True)}
     model = ComplementaryClassifier(
         {"forward": likelihood, "linear": likelihood, "neighbours": likelihood},
         network,
@@ -197,11 +198,12 @@ def train(
     about = {
         "network": network,
         "error_rate": e,
+        "error_odds": math.exp(likelihood.log_odds),
         "n_answers": sum(standing.value != "skip" for standing in given),
         "n_items": len(rows),
         "n_unanswered": n_unanswered,
         "named": float((p[n_said:].max(axis=1) >= SURE).mean()) if len(ordered) > n_said else None,
-        "learned_from": sorted({id[:ID_LENGTH] for id in said.items}),  # also those whose answers contradict each other
+        "learned_from": told,
     }
     return Trained(model, encoder, about)
 
@@ -325,6 +327,7 @@ class Trainer:
                 "error_rate": trained.error_rate,
                 "unanswered": trained.n_unanswered,
                 "named": trained.named,
+                "notes": trained.encoder.notes,
             },
         )
         self.latest, self.error = trained, None

@@ -14,6 +14,8 @@ from naysayer.models.classifier import ComplementaryClassifier
 
 Self = TypeVar("Self", bound="EncodedModel")
 
+ID_LENGTH = 12  # hexadecimal digits by which a model remembers an item: two alike among a million are no harm
+
 
 @dataclass(frozen=True)
 class EncodedModel:
@@ -31,8 +33,18 @@ class EncodedModel:
     about: dict[str, Any]
 
     def predict_proba(self, examples: Any) -> NDArray[np.float32]:
-        """Give the probabilities of the classes of examples that are not encoded yet, (N, K)."""
-        return self.model.predict_proba(self.encoder.transform(examples))
+        """Give the probabilities of the classes of examples that are not encoded yet, (N, K).
+
+        Of an item that people answered about, the classes that they ruled out are e / (1 - e) as likely as the model
+        finds them, with e the share of answers that are wrong.
+        """
+        p = self.model.predict_proba(self.encoder.transform(examples))
+        ruled_out = self.about.get("learned_from")
+        if not isinstance(ruled_out, dict):  # a table, or a store's model of an earlier release
+            return p
+        for row, item in zip(p, examples, strict=True):
+            row[ruled_out.get(item.id[:ID_LENGTH], [])] *= self.about["error_odds"]
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save all of it into a folder."""
