@@ -157,7 +157,7 @@ def train(
         )
     rng = np.random.default_rng(random_state)
     ordered, n_unanswered = _chosen(store, said.items, rng)
-    encoder = fit_encoder(ordered)
+    encoder = fit_encoder(ordered, pixels=network == "convolution")
     if isinstance(encoder, PhotoEncoder):
         encoder.keep(before)
     elif network == "convolution":
