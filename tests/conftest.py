@@ -43,6 +43,14 @@ def same_in_any_order(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def features_are_kept_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep features that tests compute in a folder of their own, for the commands that they start, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NAYSAYER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 # ---- fixtures ------------------------------------------------------------------------------------------------
 
 

@@ -143,7 +143,7 @@ def train(
     wanted = set(said.items)
     items = {item.id: item for item in store.items() if item.id in wanted}
     ordered = [items[id] for id in said.items]
-    encoder = fit_encoder(ordered)
+    encoder = fit_encoder(ordered, pixels=network == "convolution")
     if isinstance(encoder, PhotoEncoder):
         encoder.keep(before)
     elif network == "convolution":

