@@ -57,7 +57,7 @@ def test_an_embedding_is_the_mean_of_its_tokens_with_length_one():
     vectors = load_file(WEIGHTS)["embedding.weight"].astype(np.float64)
     ids = Tokenizer.from_file(str(TOKENIZER)).encode(SOME[0], add_special_tokens=False).ids
     mean = vectors[ids].mean(axis=0)
-    X = features.Texts().fit_transform(SOME)
+    X = features.Texts(cache=False).fit_transform(SOME)
     assert X.shape == (6, 256)
     assert X.dtype == np.float32
     np.testing.assert_allclose(X[0], mean / np.linalg.norm(mean), atol=1e-6)
@@ -65,8 +65,8 @@ def test_an_embedding_is_the_mean_of_its_tokens_with_length_one():
 
 
 def test_rows_depend_on_their_own_text_alone():
-    X = Texts(batch_size=4).fit_transform(SOME)
-    assert np.array_equal(Texts(batch_size=1).fit_transform(SOME[::-1]), X[::-1])
+    X = Texts(batch_size=4, cache=False).fit_transform(SOME)
+    assert np.array_equal(Texts(batch_size=1, cache=False).fit_transform(SOME[::-1]), X[::-1])
     assert len(np.unique(X.round(4), axis=0)) == len(SOME)
 
 
@@ -119,7 +119,7 @@ def test_texts_with_nothing_to_read_are_zeros():
     ids=["surrogate", "spaces", "capitals", "long", "one long word"],
 )
 def test_odd_texts_are_read_as(text, same):
-    X = Texts().fit_transform([text, same, "something else"])
+    X = Texts(cache=False).fit_transform([text, same, "something else"])
     assert np.array_equal(X[0], X[1])
     assert not np.array_equal(X[0], X[2])
 
@@ -275,6 +275,34 @@ def test_embeddings_of_another_backbone_are_computed_once(sentences, tmp_path):
     assert transform(["ccc", "d", "a"]) == ([[3, 4], [1, 4], [1, 4]], [["d"]])
     assert transform(["a"], "other") == ([[1, 5]], [["a"]])
     assert transform([]) == ([], [])
+
+
+def test_what_was_computed_before_a_failure_is_kept(sentences, tmp_path):
+    texts = Texts("sentence-transformers:some", batch_size=2, cache=tmp_path, device="cpu").fit()
+    encode, sentences.SentenceTransformer.encode = sentences.SentenceTransformer.encode, failing_at("ccc")
+    with raises("the power failed", KeyboardInterrupt):
+        texts.transform(["a", "bb", "ccc"])
+    sentences.SentenceTransformer.encode = encode
+    assert texts.transform(["ccc", "bb", "a"]).tolist() == [[3, 4], [2, 4], [1, 4]]
+    assert [given for given, _, _ in sentences.computed] == [["ccc"]]
+
+
+def failing_at(text):
+    """What encodes as the package does, until it meets a text."""
+
+    def encode(model, sentences, **options):
+        if text in sentences:
+            raise KeyboardInterrupt("the power failed")
+        return np.array([[len(s), len(model.name)] for s in sentences])
+
+    return encode
+
+
+def test_embeddings_are_the_same_from_the_cache(tmp_path):
+    X = Texts(cache=False).fit_transform(SOME)
+    for _ in range(2):
+        assert np.array_equal(Texts(cache=tmp_path).fit_transform(SOME), X)
+    assert len(list(tmp_path.glob("wordllama-*.sqlite"))) == 1
 
 
 def test_another_backbone_is_named_and_asked_for_its_device(sentences):

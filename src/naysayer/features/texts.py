@@ -47,7 +47,6 @@ class TextBackbone:
     name, version, sha256 : what it is: its name here, the release of the package it is from, a checksum of its weights.
     width : D.
     encode : gives the rows (N, D) of N texts, computed on a device.
-    kept : whether its rows are worth keeping on the disk.
     """
 
     name: str
@@ -55,7 +54,6 @@ class TextBackbone:
     sha256: str
     width: int
     encode: Callable[[list[str], str], NDArray[np.float32]]
-    kept: bool
 
 
 def available() -> bool:
@@ -85,7 +83,7 @@ def _wordllama(_: str) -> TextBackbone:
         sums = csr_array((np.ones(len(ids), np.float32), ids, ends), shape=(len(texts), len(vectors))) @ vectors
         return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
 
-    return TextBackbone("wordllama", metadata.version("wordllama"), _WEIGHTS[1], vectors.shape[1], encode, kept=False)
+    return TextBackbone("wordllama", metadata.version("wordllama"), _WEIGHTS[1], vectors.shape[1], encode)
 
 
 def _checked(folder: Path, name: str, sha256: str) -> bytes:
@@ -136,7 +134,6 @@ def _sentence_transformer(name: str) -> TextBackbone:
         weights_hash(model),
         int(model.get_sentence_embedding_dimension()),
         encode,
-        kept=True,
     )
 
 
@@ -159,16 +156,17 @@ class Texts(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     """Strings into the embeddings of a language model, (N, D) float32; a scikit-learn transformer.
 
     "wordllama" (``pip install 'naysayer[texts]'``) takes the mean of the vectors of a text's tokens, D = 256, and makes
-    its length 1; a text without a token is zeros. Runs of white space count as one space, only the first 20,000
-    characters of a text are read, and half a character (a lone surrogate) is read as "?".
+    its length 1; a text without a token is zeros. Runs of white space count as one space, a text all in capitals is
+    read in small letters, only the first 20,000 characters are read, and half a character (a lone surrogate) is "?".
+    Embeddings are kept on the disk by the content of the text, so that none is computed twice, also after an
+    interruption and by another process.
 
     Parameters
     ----------
     backbone : "wordllama", or "sentence-transformers:NAME" for any model of that package, where it is installed.
     batch_size : texts per step.
-    cache : whether to keep embeddings on the disk: True, in the user's cache folder, or in that of the variable
-        ``NAYSAYER_CACHE``; a path; or False. Those of wordllama are never kept: computing them takes no longer than
-        looking them up.
+    cache : True keeps embeddings in the folder that the environment variable ``NAYSAYER_CACHE`` names, or else in the
+        user's cache; a path in that folder; False nowhere.
     device : of a sentence-transformers model, as torch calls it; "auto" is a GPU where there is one.
     verbose : 1 shows a progress bar.
 
@@ -214,17 +212,13 @@ class Texts(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         check_is_fitted(self, "backbone_")
         texts = [_readable(text) for text in check_texts(X)]
         backbone, device = same_backbone(load_backbone(self.backbone), self.backbone_), pick_device(self.device).type
-        folder = features_folder(self.cache) if backbone.kept else None
-        cache = FeatureCache(folder, {"name": backbone.name, "sha256": backbone.sha256, "device": device})
+        key = {"name": backbone.name, "sha256": backbone.sha256, "device": device, "characters": MOST_CHARACTERS}
+        cache = FeatureCache(features_folder(self.cache), key)
         rows = np.empty((len(texts), backbone.width), dtype=np.float32)
         with progress_bar(len(texts), "embeddings of texts", self.verbose > 0) as bar:
             for start in range(0, len(texts), self.batch_size):
                 some = texts[start : start + self.batch_size]
-                if cache.path is None:
-                    found = backbone.encode(some, device)
-                else:
-                    found = _kept(some, lambda new: backbone.encode(new, device), cache)
-                rows[start : start + len(some)] = found
+                rows[start : start + len(some)] = _embedded(some, backbone, device, cache)
                 bar(len(some))
         return rows
 
@@ -269,13 +263,15 @@ def _readable(text: str) -> str:
     return " ".join(text[:MOST_CHARACTERS].encode("utf8", "replace").decode("utf8").split())
 
 
-def _kept(texts: list[str], encode: Callable[[list[str]], Any], cache: FeatureCache) -> NDArray[np.float32]:
-    """Embed those texts that the cache does not hold, each once, and keep them there."""
+def _embedded(texts: list[str], backbone: TextBackbone, device: str, cache: FeatureCache) -> NDArray[np.float32]:
+    """Embed texts, those that the cache does not hold once each, and keep them there."""
+    if cache.path is None:
+        return backbone.encode(texts, device)
     hashes = [content_hash(text) for text in texts]
     rows = cache.get(hashes)
     new = {name: text for name, text in zip(hashes, texts) if name not in rows}
     if new:
-        found = dict(zip(new, encode(list(new.values()))))
+        found = dict(zip(new, backbone.encode(list(new.values()), device)))
         cache.put(found)
         rows |= found
     return np.stack([rows[name] for name in hashes])
