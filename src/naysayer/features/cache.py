@@ -77,7 +77,7 @@ class FeatureCache:
         wanted, found = list(dict.fromkeys(hashes)), {}
         if self.path is None or not self.path.exists():
             return {}
-        with self._open() as database:
+        with self._forgiving(), self._open() as database:
             for start in range(0, len(wanted), _AT_ONCE):
                 some = wanted[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(some))
@@ -94,24 +94,29 @@ class FeatureCache:
             return
         as_bytes = ((name, np.ascontiguousarray(row, dtype="<f4").tobytes()) for name, row in rows.items())
         values = [(name, _checksum(name, row), row) for name, row in as_bytes]
-        with self._open() as database:
+        with self._forgiving(), self._open() as database:
             database.execute("BEGIN IMMEDIATE")
             database.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", values)
             database.execute("COMMIT")
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open the file; one that is damaged is thrown away, one that is out of reach done without from now on."""
+        """Open the file, for one use: no connection is shared between threads, or taken along by a fork."""
+        assert self.path is not None
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.closing(sqlite3.connect(self.path, timeout=_SECONDS, isolation_level=None)) as database:
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS rows (hash TEXT PRIMARY KEY, sum INTEGER NOT NULL, row BLOB NOT NULL)"
+            )
+            yield database
+
+    @contextlib.contextmanager
+    def _forgiving(self) -> Iterator[None]:
+        """Throw a damaged file away; do without one that is out of reach."""
         assert self.path is not None
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # A connection for each use: none is shared between threads, or taken along by a fork.
-            with contextlib.closing(sqlite3.connect(self.path, timeout=_SECONDS, isolation_level=None)) as database:
-                database.execute("PRAGMA synchronous = NORMAL")
-                database.execute(
-                    "CREATE TABLE IF NOT EXISTS rows (hash TEXT PRIMARY KEY, sum INTEGER NOT NULL, row BLOB NOT NULL)"
-                )
-                yield database
+            yield
         except (sqlite3.OperationalError, OSError) as error:
             warnings.warn(f"the cache {self.path} cannot be used: {error}; features are not kept", stacklevel=4)
             self.path = None

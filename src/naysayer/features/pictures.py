@@ -177,7 +177,7 @@ def to_rgb(image: Any) -> Any:
         deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG") or values.max() > 255
         most = 65535.0 if deep else 1.0 if image.mode == "F" and values.max() <= 1 else 255.0
         image = Image.fromarray(np.rint(np.nan_to_num(values).clip(0, most) * (255 / most)).astype(np.uint8))
-    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+    if image.mode in ("RGBA", "LA", "PA", "RGBa") or "transparency" in image.info:
         seen = image.convert("RGBA")
         white = Image.new("RGBA", seen.size, "white")
         image = Image.alpha_composite(white, seen)
