@@ -46,7 +46,19 @@ if TYPE_CHECKING:
     from naysayer.models.encoded import EncodedModel
 
 # Those that the shell completes.
-METHODS = ("auto", "free", "max", "ascent", "forward", "pairwise", "linear", "forest", "boosting", "neighbours")
+METHODS = (
+    "auto",
+    "free",
+    "max",
+    "ascent",
+    "forward",
+    "pairwise",
+    "linear",
+    "forest",
+    "boosting",
+    "neighbours",
+    "discriminant",
+)
 NETWORKS = ("mlp", "linear", "convolution")
 FOR_STORES = {
     "table",

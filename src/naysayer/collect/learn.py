@@ -169,7 +169,7 @@ def train(
     likelihood = Likelihood(project.n_classes, max(e, LEAST_ERROR))
     told = {id[:ID_LENGTH]: np.flatnonzero(out).tolist() for id, out in zip(said.items, known.ruled_out, strict=True)}
     model = ComplementaryClassifier(
-        {"forward": likelihood, "linear": likelihood, "neighbours": likelihood},
+        {"forward": likelihood, "linear": likelihood, "neighbours": likelihood, "discriminant": likelihood},
         network,
         max_epochs=max_epochs,
         n_seeds=n_seeds,

@@ -15,7 +15,7 @@ from naysayer.common.checks import check_count, to_numpy
 from naysayer.losses import Loss
 from naysayer.models import boosting
 from naysayer.models.crossfit import split
-from naysayer.models.members import Examples
+from naysayer.models.members import MOST_COMPONENTS, Examples
 from naysayer.objectives import OBJECTIVES, Forward, Objective, make
 
 Network = str | nn.Module | Callable[[int, int], nn.Module]
@@ -23,7 +23,7 @@ Network = str | nn.Module | Callable[[int, int], nn.Module]
 RATES = (1e-3, 3e-3, 1e-2)
 MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
 MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
-OTHERS = ("forest", "boosting", "neighbours")  # members that are no networks
+OTHERS = ("forest", "boosting", "neighbours", "discriminant")  # members that are no networks
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class Candidates:
             differ = int((rows != rows.median(dim=0).values).any(dim=1).sum())
             if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike
                 found.append(Candidate("boosting"))
-        if (n + len(examples.unlabelled)) ** 2 * n_features <= 400_000_000_000:
-            found.append(Candidate("neighbours"))
+        if (n + len(examples.unlabelled)) ** 2 * min(n_features, MOST_COMPONENTS) <= 400_000_000_000:
+            found += [Candidate("neighbours"), Candidate("discriminant")]
         return found
 
     def _methods(self) -> list[str]:
@@ -144,8 +144,9 @@ class Candidates:
         for name, objective in self.method.items():
             if objective is None and name in OTHERS:
                 continue
-            if name in OTHERS and not (name == "neighbours" and isinstance(objective, Forward)):
-                allowed = "None, or Forward or a subclass of it" if name == "neighbours" else "None"
+            spreads = name in ("neighbours", "discriminant")
+            if name in OTHERS and not (spreads and isinstance(objective, Forward)):
+                allowed = "None, or Forward or a subclass of it" if spreads else "None"
                 raise ValueError(f"the objective of {name!r} in `method` must be {allowed}; got {objective!r}")
             if not isinstance(objective, Objective) or objective.n_classes != n_classes:
                 got = objective.n_classes if isinstance(objective, Objective) else repr(objective)

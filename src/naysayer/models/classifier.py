@@ -38,7 +38,7 @@ from naysayer.measure.planning import labels_needed
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
 from naysayer.models.candidates import OTHERS, Candidate, Candidates, Network, Parts, network_name
-from naysayer.models.members import Boosted, Examples, Forest, Member, Neighbours, Networks, member_from_dict
+from naysayer.models.members import N_TURNS, Boosted, Examples, Forest, Member, Neighbours, Networks, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
 from naysayer.objectives import Objective
@@ -73,13 +73,13 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
     Parameters
     ----------
     method : "auto", which trains what suits the data: forward correction on the network given and on a linear one, a
-        forest, neighbours, boosted trees if LightGBM is installed (trees and neighbours if the data is not too large),
-        and gradient ascent where rows are many; or one or several of "free", "max", "ascent", "forward", "pairwise"
-        (the names in :data:`naysayer.objectives.OBJECTIVES`), "linear" (forward correction on a linear network),
-        "forest", "boosting" and "neighbours"; or a dict from names to objectives of your own, which keep their own
-        loss, transition matrix, alpha, beta and gamma. In it "linear" is trained on a linear network, "forest" and
-        "boosting" take None, and "neighbours" None or a :class:`~naysayer.objectives.Forward`, such as a likelihood of
-        answers that may be wrong.
+        forest, neighbours, a discriminant that takes turns with these, boosted trees if LightGBM is installed (all but
+        networks only if the data is not too large), and gradient ascent where rows are many; or one or several of
+        "free", "max", "ascent", "forward", "pairwise" (the names in :data:`naysayer.objectives.OBJECTIVES`), "linear"
+        (forward correction on a linear network), "forest", "boosting", "neighbours" and "discriminant"; or a dict from
+        names to objectives of your own, which keep their own loss, transition matrix, alpha, beta and gamma. In it
+        "linear" is trained on a linear network, "forest" and "boosting" take None, "neighbours" and "discriminant" None
+        or a :class:`~naysayer.objectives.Forward`, such as a likelihood of answers that may be wrong.
     network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear" or, for images, "convolution"); a function
         (n_features, n_classes) → module, which gives each run its own start; or a module that maps (B, ...) inputs to
         (B, K) logits, of which each run gets a copy as it is, weights included. With any but "mlp", "auto" trains
@@ -245,7 +245,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         if said.sum() < 2:
             raise ValueError(f"`X` must hold at least 2 labelled examples; got n_samples={said.sum()}; add more")
         known = torch.from_numpy(said)
-        self._learn_scale(inputs[known])
+        self._learn_scale(inputs)
         scaled = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
         weight = None if weight is None else weight[said]
         return Examples(scaled[known], labels[said], weight, len(self.classes_), self.transition, scaled[~known])
@@ -384,7 +384,8 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         elif candidate.method == "boosting":
             member, held_out = Boosted.train(examples, parts.seeds[0], parts.held_out, self._deadline)
         else:
-            member, held_out = Neighbours.train(examples, parts.held_out, candidate.objective)
+            turns = N_TURNS if candidate.method == "discriminant" else 0
+            member, held_out = Neighbours.train(examples, parts.held_out, candidate.objective, turns)
         return _Trained(member, self._about(candidate, None, None), None, held_out)
 
     def _about(self, candidate: Candidate, rate: float | None, epoch: int | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, diags
 from scipy.special import softmax
+from sklearn.decomposition import PCA
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ from naysayer.engine.population import logits_of
 from naysayer.engine.source import to_float
 from naysayer.labels import transition as transitions
 from naysayer.labels.kinds import is_ordinary
+from naysayer.labels.weights import unbiased_weights
 from naysayer.models.boosting import BoostedClassifier, booster_from_text, booster_to_text
 from naysayer.models.objects import describe, rebuild
 from naysayer.models.reduction import label_shares, project_to_simplex
@@ -41,8 +43,12 @@ JUDGED_ROWS = 50_000  # that the forest predicts by the trees that did not draw 
 SPLIT_COLUMNS = 32  # among which the forest seeks a split, if half of them are more
 N_ROUNDS = 100
 N_LEAVES = 7
-N_NEIGHBOURS = 10
+FEWEST_NEIGHBOURS = 10  # that a row has; the cube root of the number of rows, if that is more
 N_SPREADS = 6
+N_TURNS = 2  # of neighbours and discriminant
+MOST_COMPONENTS = 100
+UPRIGHT = 3.0  # a further component of every row: a few columns are then compared by distance, many by angle
+SHRINKAGE = 0.1  # of the discriminant's covariance, towards a round one
 FARTHEST = 10.0  # standard deviations, beyond which a feature counts as if it were there
 UNLIKELIEST = 1e-3  # a label may be wrong
 
@@ -220,61 +226,145 @@ class Neighbours:
 
     .. math:: p_i \propto L_i \odot \sum_j A_{ij}\, p_j,
 
-    repeated a few times. Rows without a label pass on what their neighbours say, which is how they help. What is
-    predicted is such a sum over the nearest rows, to the power K - 1: a label that rules out one class moves each
-    term by about 1 / (K - 1) of what an ordinary label would.
+    repeated a few times. Rows without a label pass on what their neighbours say, which is how they help. Such a sum
+    over the nearest rows, to the power K - 1, is what neighbours say of a row: a label that rules out one class moves
+    each term by about 1 / (K - 1) of what an ordinary label would.
+
+    A discriminant takes turns with them, if it is asked for: what neighbours say teaches a linear discriminant, which
+    sees all rows at once, and its probabilities are where the next spreading begins. What is predicted is then the
+    geometric mean of the two.
+
+    Rows are compared by their angle, in at most 100 principal components and one more that all rows share.
     """
 
     belief: ClassVar[float] = 1.0
 
-    X: NDArray[np.float32]
+    X: NDArray[np.float32]  # (N, J), each row of length 1
     p: NDArray[np.float32]  # (N, K)
     scale: float  # of distances
+    components: NDArray[np.float32]  # (D, J - 1)
+    scores: NDArray[np.float32]  # (J + 1, K), weights and biases of the discriminant; (0, K) without one
 
     def probabilities(self, inputs: Tensor) -> Floats:
-        n_neighbors = min(N_NEIGHBOURS, len(self.X))
-        search = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(self.X)
-        distance, near = search.kneighbors(as_table(inputs).clip(-FARTHEST, FARTHEST))
+        X = _directions(as_table(inputs), self.components)
+        distance, near = _nearest(self.X, len(self.X)).kneighbors(X)
         shares = _closeness(distance, self.scale)
         shares /= shares.sum(axis=1, keepdims=True)
-        return _sharpened(np.einsum("nj,njk->nk", shares, self.p[near]))
+        said = _sharpened(np.einsum("nj,njk->nk", shares, self.p[near]))
+        return _together(said, X, self.scores) if len(self.scores) else said
 
     @classmethod
     def train(
-        cls, examples: Examples, parts: Rows, objective: Objective | None = None
+        cls, examples: Examples, parts: Rows, objective: Objective | None = None, turns: int = 0
     ) -> tuple[Neighbours, NDArray[np.float32]]:
         """Spread without the labels of each part; give the mean of all, and what each says of its part.
 
-        L is that of the objective, where there is one.
+        L is that of the objective, where there is one; `turns` are those of the discriminant.
         """
-        X = np.concatenate([as_table(examples.inputs), as_table(examples.unlabelled)]).clip(-FARTHEST, FARTHEST)
-        known = label_likelihoods(examples.labels, examples.n_classes, examples.transition, objective)
+        labels, n_classes, n = examples.labels, examples.n_classes, len(examples.labels)
+        table = np.concatenate([as_table(examples.inputs), as_table(examples.unlabelled)])
+        components = _principal_components(table)
+        X = _directions(table, components)
+        known = label_likelihoods(labels, n_classes, examples.transition, objective)
         if examples.weight is not None:
             known **= examples.weight[:, None] / examples.weight.mean()
-        likelihood = np.concatenate([known, np.ones((len(examples.unlabelled), examples.n_classes))])
-        distance, near = NearestNeighbors(n_neighbors=min(N_NEIGHBOURS, len(X) - 1), n_jobs=-1).fit(X).kneighbors()
+        likelihood = np.concatenate([known, np.ones((len(examples.unlabelled), n_classes))])
+        distance, near = _nearest(X, len(X) - 1).kneighbors()
         scale = float(np.median(distance[:, -1])) or 1.0
         own = np.repeat(np.arange(len(X)), near.shape[1])
         ties = csr_matrix((_closeness(distance, scale).ravel(), (own, near.ravel())), shape=(len(X), len(X)))
         ties = ties + ties.T
         ties = diags(1.0 / np.asarray(ties.sum(axis=1)).ravel()) @ ties
-        total, predicted = np.zeros(likelihood.shape), []
+        total, scores, predicted = np.zeros(likelihood.shape), [], []
         for part in parts:
             left = likelihood.copy()
             left[part] = 1.0
-            p = left / left.sum(axis=1, keepdims=True)
-            for _ in range(N_SPREADS):
-                p = left * (ties @ p)
-                p /= p.sum(axis=1, keepdims=True)
+            p = _spread(ties, left, left, N_SPREADS if turns == 0 else 2 * N_SPREADS)
+            shares = class_shares(labels[np.setdiff1d(np.arange(n), part)], n_classes, examples.transition)
+            for _ in range(turns):
+                scores.append(_discriminant(X, _sharpened(ties @ p), shares))
+                p = _spread(ties, left, left * _probabilities_by(scores[-1], X), 2)
             total += p
-            predicted.append((part, _sharpened(ties[part] @ p)))
-        return cls(X, (total / len(parts)).astype(np.float32), scale), collect(predicted, len(examples.labels))
+            said = _sharpened(ties[part] @ p)
+            predicted.append((part, _together(said, X[part], scores[-1]) if turns else said))
+        last = scores[turns - 1 :: turns] if turns else [np.zeros((0, n_classes))]
+        means = [(one / len(parts)).astype(np.float32) for one in (total, np.sum(last, axis=0))]
+        return cls(X, means[0], scale, components, means[1]), collect(predicted, n)
 
     def to_dict(self) -> tuple[Described, Tensors]:
-        return {"kind": "neighbours", "scale": self.scale}, {
-            "X": torch.from_numpy(self.X),
-            "p": torch.from_numpy(self.p),
-        }
+        arrays = {name: getattr(self, name) for name in ("X", "p", "components", "scores")}
+        return {"kind": "neighbours", "scale": self.scale}, {k: torch.from_numpy(v) for k, v in arrays.items()}
+
+
+def _principal_components(table: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give the directions in which rows differ most, (D, J); all D where they are few."""
+    if table.shape[1] <= MOST_COMPONENTS:
+        return np.eye(table.shape[1], dtype=np.float32)
+    n_components = min(MOST_COMPONENTS, len(table))
+    pca = PCA(n_components, svd_solver="randomized", random_state=0).fit(table.clip(-FARTHEST, FARTHEST))
+    return np.ascontiguousarray(pca.components_.T, dtype=np.float32)
+
+
+def _directions(table: NDArray[np.float32], components: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give rows of length 1, (N, J + 1): the components of each row, and the one that all share."""
+    X = np.pad(table.clip(-FARTHEST, FARTHEST) @ components, ((0, 0), (0, 1)), constant_values=UPRIGHT)
+    return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True), dtype=np.float32)
+
+
+def _nearest(X: NDArray[np.float32], most: int) -> NearestNeighbors:
+    """Give what finds the neighbours of rows among those of X."""
+    n_neighbors = min(max(FEWEST_NEIGHBOURS, round(len(X) ** (1 / 3))), most)
+    return NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(X)
+
+
+def _spread(ties: csr_matrix, likelihood: Floats, p: Floats, times: int) -> Floats:
+    """Spread probabilities that need not sum to 1 along ties, some times."""
+    p = p / p.sum(axis=1, keepdims=True)
+    for _ in range(times):
+        p = likelihood * (ties @ p)
+        p /= p.sum(axis=1, keepdims=True)
+    return p
+
+
+def _discriminant(X: NDArray[np.float32], p: Floats, shares: Floats) -> Floats:
+    """Give weights and biases, (J + 1, K), of a linear discriminant; rows are of each class with probability p."""
+    counts = p.sum(axis=0) + 1e-9
+    means = (p.T @ X) / counts[:, None]
+    within = (X.T @ X).astype(np.float64) / len(X) - (means.T * (counts / counts.sum())) @ means
+    within *= 1 - SHRINKAGE
+    within[np.diag_indices(len(within))] += SHRINKAGE * np.trace(within) / len(within) + 1e-9
+    weights = np.linalg.solve(within, means.T)
+    return np.vstack([weights, np.log(shares) - 0.5 * (means.T * weights).sum(axis=0)])
+
+
+def _probabilities_by(scores: NDArray[Any], X: NDArray[np.float32]) -> Floats:
+    """Give the class probabilities of a discriminant, (N, K)."""
+    return np.asarray(softmax(X.astype(np.float64) @ scores[:-1] + scores[-1], axis=1))
+
+
+def _together(said: Floats, X: NDArray[np.float32], scores: NDArray[Any]) -> Floats:
+    """Give the geometric mean of what neighbours say and what a discriminant does, summing to 1."""
+    p = np.sqrt(said * _probabilities_by(scores, X)) + 1e-12
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def class_shares(labels: NDArray[Any], n_classes: int, transition: ArrayLike | None) -> Floats:
+    """Estimate the shares of the classes, (K,); the less the labels can tell, the more equal they are.
+
+    Examples
+    --------
+    >>> class_shares(np.array([0] * 600 + [1] * 300 + [2] * 100), 3, None).round(2)
+    array([0.05, 0.32, 0.63])
+    >>> class_shares(np.array([0, 1, 2, 2]), 3, None).round(2)
+    array([0.33, 0.33, 0.33])
+    """
+    weights = unbiased_weights(labels, n_classes, transition).double().numpy()
+    shares = weights.mean(axis=0)
+    noise = float(weights.var(axis=0).mean()) / len(weights)
+    differences = max(0.0, float(np.square(shares - 1 / n_classes).mean()) - noise)
+    trust = differences / max(differences + noise, 1e-12)
+    shares = np.maximum(trust * shares + (1 - trust) / n_classes, 0.2 / n_classes)
+    return np.asarray(shares / shares.sum())
 
 
 def label_likelihoods(
@@ -337,7 +427,8 @@ def member_from_dict(
         texts = [tensors[str(i)].numpy().tobytes().decode() for i in range(described["n_boosters"])]
         return Boosted([booster_from_text(text, n_classes) for text in texts], n_classes)
     if described["kind"] == "neighbours":
-        return Neighbours(tensors["X"].numpy(), tensors["p"].numpy(), float(described["scale"]))
+        state = {k: tensors[k].numpy() for k in ("X", "p", "components", "scores")}
+        return Neighbours(**state, scale=float(described["scale"]))
     raise ValueError(f"this model has a member of kind {described['kind']!r}, which this release does not know")
 
 
