@@ -100,7 +100,7 @@ def train(
     *,
     network: str = "mlp",
     error_rate: float | None = None,
-    max_epochs: int = 60,
+    max_epochs: int = 30,
     n_seeds: int | str = 10,
     confidence: float = 0.95,
     device: str = "auto",
