@@ -577,16 +577,20 @@ def test_train_predict_and_evaluate_from_the_command(tmp_path, run):
 
 
 def test_the_command_says_when_nothing_was_learned(tmp_path, run):
-    store, truth = recorded(tmp_path / "answers.db", n=60)
+    store, truth = recorded(tmp_path / "answers.db", n=100)
     rng = np.random.default_rng([0, 7])  # another stream than that of the classes
     with store:
         answer_all(store, {item: int(rng.integers(3)) for item in truth}, 70)  # whatever their fields say
     line = ["train", tmp_path / "answers.db", "--out", tmp_path / "model", "--epochs", 5, "--force"]
-    first = run(*line)[1].splitlines()[0]
+    out = run(*line)[1]
+    first = out.splitlines()[0]
     assert first == "nothing was learned that can be told from guessing, which has 33 %; collect more answers"
     told = json.loads(run(*line, "--json")[1])
     assert told["learned"] is False
     assert told["accuracy"]["low"] <= 1 / 3
+    sure = f"; of {100 * told['named']:.0f} % of them it is sure (a class has a probability of 90 % or more)\n"
+    assert told["unanswered"] > 30
+    assert f"\n{told['unanswered']} more items have no answer{sure}" in out
 
 
 def test_the_command_says_what_does_not_fit(tmp_path, run):

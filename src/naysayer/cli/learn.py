@@ -271,7 +271,7 @@ def _train_on_store(place: str, **options: Any) -> Trained:
 
 def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     """What a training on a store came to, for programs and for people."""
-    about = {"answers": trained.n_answers, "items": trained.n_items, "error_rate": trained.error_rate}
+    about: dict[str, Any] = {"answers": trained.n_answers, "items": trained.n_items, "error_rate": trained.error_rate}
     about |= {"unanswered": trained.n_unanswered, "named": trained.named, "notes": trained.encoder.notes}
     about["learned"] = trained.model.learned_
     guessing = 100 / len(trained.model.classes_)
