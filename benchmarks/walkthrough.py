@@ -62,7 +62,7 @@ def walk(
             store.register(read_items(folder / "photos"))
             about = answer(store, truth, options.answers, options.error, rng)
             began = time.perf_counter()
-            trained = train(store, max_epochs=100)
+            trained = train(store)
             seconds = time.perf_counter() - began
             items = list(store.items())
         predicted = trained.predict_proba(items).argmax(axis=1)

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits, load_sample_image
 from browser import DESKTOP, PHONE, chromium, served
 from naysayer import complement
 from naysayer.collect.app import make_app
-from naysayer.collect.learn import train
+from naysayer.collect.learn import add_training, train
 from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, record_item, text_item
@@ -104,9 +104,7 @@ def digits(folder: Path) -> Store:
         value = "skip" if rng.random() < 0.03 else "yes" if right else "no"
         store.answer(Answer(f"answer-{i}", question.id, people[who], value, int(rng.lognormal(7.2, 0.4))))
         if i + 1 in (150, 300, 450, 600, 800, 1000, 1250, 1500, 1800):
-            trained = train(store, max_epochs=30, n_seeds=2)
-            found = dict(zip(("estimate", "low", "high"), trained.accuracy, strict=True))
-            store.add_training(n_answers=trained.n_answers, method="mlp, forward", detail={}, **found)
+            add_training(store, train(store, n_seeds=5))
     time.time = clock
     return store
 

@@ -391,6 +391,15 @@ def transitions() -> list[list[float]]:
     return table
 
 
+def walkthrough() -> list[list[float]]:
+    table = []
+    for classes in ("airplane-automobile-horse", "cat-dog-horse"):
+        runs = result(f"walkthrough-{classes}")["runs"]
+        shares = [100 * np.mean([run[name] for run in runs]) for name in ("right", "right_without_answer")]
+        table.append([*shares, sum(run["covered"] for run in runs), len(runs)])
+    return table
+
+
 RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the table below it shows
     "mnist": mnist,
     "throughput": lambda: columns(result("throughput-cuda")["engine"], "runs", "ms_per_run_epoch", "textbook_ratio"),
@@ -407,6 +416,7 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     "cifar": cifar,
     "reproduction": reproduction,
     "soak": soak,
+    "walkthrough": walkthrough,
     "startup": lambda: columns(
         [row for row in result("startup")["cases"] if row["case"].startswith("naysayer")], "cpu_seconds", "ratio"
     ),

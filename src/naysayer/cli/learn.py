@@ -143,7 +143,9 @@ def train(
     check_overwriting(out, force)
     if is_store(table):
         _refuse_options_of_tables(context, table)
-        from_store = _train_on_store(table, network, epochs, seed, device)
+        given = context.get_parameter_source("epochs")
+        limit = {"max_epochs": epochs} if given is not None and given.name == "COMMANDLINE" else {}
+        from_store = _train_on_store(table, network=network, random_state=seed, device=device, **limit)
         trained: EncodedModel = from_store
         about, lines, unit = *_tell_of_store(from_store), "ITEMS"
     else:
@@ -270,18 +272,18 @@ def _trial_cells(trial: dict[str, Any]) -> list[str]:
     return [name, rate, epochs, f"{100 * possible(trial['estimated_accuracy']):.1f}", f"{100 * trial['weight']:.0f}"]
 
 
-def _train_on_store(place: str, network: str, epochs: int, seed: int, device: str) -> Trained:
+def _train_on_store(place: str, **options: Any) -> Trained:
     """Train on a store's answers."""
     from naysayer.collect import learn
     from naysayer.collect.store import Store
 
     with Store.open(place) as answers:
-        return learn.train(answers, network=network, max_epochs=epochs, device=device, random_state=seed)
+        return learn.train(answers, **options)
 
 
 def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     """What a training on a store came to, for programs and for people."""
-    about = {"answers": trained.n_answers, "items": trained.n_items, "error_rate": trained.error_rate}
+    about: dict[str, Any] = {"answers": trained.n_answers, "items": trained.n_items, "error_rate": trained.error_rate}
     about |= {"unanswered": trained.n_unanswered, "named": trained.named, "notes": trained.encoder.notes}
     about["learned"] = trained.model.learned_
     guessing = 100 / len(trained.model.classes_)

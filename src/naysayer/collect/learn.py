@@ -100,7 +100,7 @@ def train(
     *,
     network: str = "mlp",
     error_rate: float | None = None,
-    max_epochs: int = 60,
+    max_epochs: int = 30,
     n_seeds: int | str = 10,
     confidence: float = 0.95,
     device: str = "auto",
@@ -239,6 +239,20 @@ def load(path: str | os.PathLike[str], device: str = "auto") -> Trained:
     return trained
 
 
+def add_training(store: Store, trained: Trained) -> None:
+    """Add what a training came to, as the dashboard shows it."""
+    found = dict(zip(("estimate", "low", "high"), trained.accuracy, strict=True))
+    detail = {
+        "items": trained.n_items,
+        "error_rate": trained.error_rate,
+        "unanswered": trained.n_unanswered,
+        "named": trained.named,
+        "notes": trained.encoder.notes,
+    }
+    method = f"{trained.network}, {trained.model.method_}"
+    store.add_training(n_answers=trained.n_answers, method=method, **found, detail=detail)
+
+
 class Trainer:
     """Trains in the background whenever a tenth more answers, and at least 50, have come since the last time.
 
@@ -316,20 +330,7 @@ class Trainer:
         self._check()
         if self._out is not None:
             trained.save(self._out)
-        self._store.add_training(
-            n_answers=trained.n_answers,
-            method=f"{trained.network}, {trained.model.method_}",
-            estimate=trained.accuracy.estimate,
-            low=trained.accuracy.low,
-            high=trained.accuracy.high,
-            detail={
-                "items": trained.n_items,
-                "error_rate": trained.error_rate,
-                "unanswered": trained.n_unanswered,
-                "named": trained.named,
-                "notes": trained.encoder.notes,
-            },
-        )
+        add_training(self._store, trained)
         self.latest, self.error = trained, None
 
     def _check(self) -> None:
