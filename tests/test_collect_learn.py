@@ -226,18 +226,18 @@ def pictures(folder, *images):
 def test_images_become_small_and_keep_their_colours(tmp_path):
     grey, red = Image.new("L", (100, 60), 200), Image.new("RGB", (50, 50), (255, 0, 0))
     items = pictures(tmp_path, grey, red)
-    X = fit_encoder(items).transform(items)
+    X = fit_encoder(items, pixels=True).transform(items)
     assert (X.shape, X.dtype) == ((2, 3, 32, 32), np.uint8)
     assert (X[0] == 200).all()
     assert (X[1] == np.array([255, 0, 0])[:, None, None]).all()
-    assert fit_encoder(items[:1]).transform(items[:1]).shape == (1, 1, 32, 32)
+    assert fit_encoder(items[:1], pixels=True).transform(items[:1]).shape == (1, 1, 32, 32)
 
 
 def test_images_are_read_once(tmp_path):
     items = pictures(tmp_path, *(Image.new("L", (8, 8), 10 * i) for i in range(3)))
-    before = PhotoEncoder().fit(items[:2])
+    before = PhotoEncoder(pixels=True).fit(items[:2])
     before.transform(items[:2])
-    after = PhotoEncoder().fit(items[:2]).keep(before)
+    after = PhotoEncoder(pixels=True).fit(items[:2]).keep(before)
     (tmp_path / "0.png").unlink()
     assert after.transform(items)[:, 0, 0, 0].tolist() == [0, 10, 20]
     assert PhotoEncoder(4, 1).keep(before)._read == {}
