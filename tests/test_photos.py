@@ -447,7 +447,7 @@ def test_a_package_that_does_not_suit_is_told(tmp_path, monkeypatch):
 # ---- fine-tuning -----------------------------------------------------------------------------------------------
 
 
-def told_apart(n=24):
+def told_apart(n=16):
     """Small pictures of two classes, dark and bright, and what each is not."""
     y = np.arange(n) % 2
     X = smooth(n, 32, 32) // 4 + (y * 120).astype(np.uint8)[:, None, None, None]
@@ -472,7 +472,7 @@ def test_a_network_learns_where_it_may(trainable, share, tmp_path):
     backbone = network[0].state_dict()
     free = sum(p.numel() for p in network[0].parameters() if p.requires_grad)
     assert free / sum(p.numel() for p in network[0].parameters()) == pytest.approx(share, abs=0.1)
-    options = {"lr": 0.003, "max_epochs": 4, "n_seeds": 1, "batch_size": 8, "device": "cpu", "random_state": 0}
+    options = {"lr": 0.003, "max_epochs": 2, "n_seeds": 1, "batch_size": 8, "device": "cpu", "random_state": 0}
     model = ComplementaryClassifier("forward", network, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few labels prove nothing
@@ -494,7 +494,7 @@ def test_a_network_learns_where_it_may(trainable, share, tmp_path):
 def test_a_population_learns_from_a_network():
     X, y, y_bar = told_apart()
     runs = Population(small().network(2), Forward(2), seeds=[0, 1], lr=[0.01, 0.0], batch_size=8, device="cpu")
-    runs.fit(X, y_bar, max_epochs=5)
+    runs.fit(X, y_bar, max_epochs=4)
     assert (runs.logits(X)[0].argmax(dim=-1).numpy() == y).mean() > 0.9
     assert runs.logits(X)[1].abs().max() == 0
 

@@ -147,8 +147,8 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         given, size = take_pictures(X), self.backbone_["size"]
         out = np.empty((len(given), 3, size, size), dtype=np.uint8)
         with large_allowed():
-            for rows, read in given.batches(range(len(given)), size, self.batch_size, torch.device("cpu")):
-                out[rows] = read.numpy()
+            for rows, read in given.batches(range(len(given)), size, self.batch_size):
+                out[rows] = given.place(read, size, torch.device("cpu")).numpy()
         _check_failed(given.failed)
         return out
 
@@ -186,11 +186,12 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         network, size = self._network_on(device), self.backbone_["size"]
         most = self.batch_size * (_ON_GPU if device.type == "cuda" else 1)
         last: tuple[list[int], Tensor] | None = None
-        for batch in given.batches(rows, size, most, device):
+        for batch in given.batches(rows, size, most):
             features = None
             while features is None:
                 try:
-                    features = torch.cat([self._features(network, part) for part in batch.pixels.split(most)])
+                    parts = (given.place(part, size, device) for part in batch.pixels.split(most))
+                    features = torch.cat([self._features(network, part) for part in parts])
                 except RuntimeError as error:
                     if "memory" not in str(error).lower():
                         raise
