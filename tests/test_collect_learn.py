@@ -29,6 +29,7 @@ from naysayer.collect.security import HEADER
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, read_items, record_item, text_item
 from naysayer.engine.networks import Convolution
+from naysayer.features import photos
 from naysayer.features.encoder import encoder_from_dict, fit_encoder
 from naysayer.features.photos import PhotoEncoder
 from naysayer.features.records import RecordEncoder
@@ -106,6 +107,13 @@ def digits(tmp_path_factory):
     store.close()
 
 
+@pytest.fixture
+def without_backbone(monkeypatch):
+    """Learn from pixels, as without the extra for photos: a pretrained network takes its time, and is tested apart."""
+    monkeypatch.setattr(photos, "available", lambda: False)
+
+
+@pytest.mark.usefixtures("without_backbone")
 def test_digits_from_images_to_an_honest_accuracy(digits):
     store, folder, new, y_true = digits
     trained = train(store, random_state=0)
@@ -138,6 +146,7 @@ def coloured_blocks(folder, n, seed):
     return items, {item.id: int(y[int(item.name[:4])]) for item in items}
 
 
+@pytest.mark.usefixtures("without_backbone")
 def test_photos_of_thousands_of_numbers_are_learned(tmp_path):
     items, truth = coloured_blocks(tmp_path / "known", 120, 0)
     with Store.open(tmp_path / "answers.db", project=Project(tuple("rgb")), random_state=0) as store:

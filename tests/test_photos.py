@@ -353,7 +353,6 @@ def test_a_package_that_is_not_installed_is_named(name, words, monkeypatch):
 
 TIMM = """
 import torch
-from types import SimpleNamespace
 from torch import nn
 
 def create_model(model_name, pretrained=False, pretrained_cfg=None, **kwargs):
@@ -363,22 +362,27 @@ def create_model(model_name, pretrained=False, pretrained_cfg=None, **kwargs):
     torch.random.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 6, 8, 8), nn.BatchNorm2d(6), nn.Conv2d(6, 7, 1), nn.AdaptiveAvgPool2d(1))
     return nn.Sequential(*model, nn.Flatten()).train()
-
+"""
+TIMM_DATA = """
 def resolve_model_data_config(model, args=None, pretrained_cfg=None, use_test_size=False, verbose=False):
     return {"input_size": (3, 40, 40), "mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4), "crop_pct": 0.9}
-
-data = SimpleNamespace(resolve_model_data_config=resolve_model_data_config)
 """
 OPEN_CLIP = """
 import torch
 from torch import nn
 
-def create_model(model_name, pretrained=None, precision="fp32", device="cpu", **kwargs):
-    if (model_name, pretrained) != ("ViT-tiny", "ours"):
+class Tokens(nn.Module):
+    def forward(self, x):
+        return x.mean(dim=(2, 3)), x
+
+def create_model(model_name, pretrained=None, precision="fp32", device="cpu", require_pretrained=False, **kwargs):
+    assert require_pretrained
+    if pretrained != "ours":
         raise RuntimeError(f"Model config for {model_name} not found;\\n available models: ...")
     torch.random.manual_seed(0)
     model = nn.Module()
-    model.visual = nn.Sequential(nn.Conv2d(3, 6, 8, 8), nn.Flatten(), nn.Linear(150, 9))
+    pooled = nn.Sequential(nn.Conv2d(3, 6, 8, 8), nn.Flatten(), nn.Linear(150, 9))
+    model.visual = Tokens() if model_name == "tokens" else pooled
     model.text = nn.Linear(2, 2)
     return model
 
@@ -390,15 +394,18 @@ def get_model_preprocess_cfg(model):
 @pytest.fixture
 def other_packages(tmp_path, monkeypatch):
     """Packages with the documented faces of timm and open_clip, and networks of a few weights."""
-    for package, project, content in (("timm", "timm", TIMM), ("open_clip", "open_clip_torch", OPEN_CLIP)):
-        (tmp_path / f"{package}.py").write_text(content)
-        about = tmp_path / f"{project}-9.8.7.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project}\nVersion: 9.8.7\n")
+    files = {"timm/__init__.py": TIMM, "timm/data.py": TIMM_DATA, "open_clip/__init__.py": OPEN_CLIP}
+    for project in ("timm", "open_clip_torch"):
+        about = f"Metadata-Version: 2.1\nName: {project}\nVersion: 9.8.7\n"
+        files[f"{project}-9.8.7.dist-info/METADATA"] = about
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    for package in ("timm", "timm.data", "open_clip"):
         monkeypatch.delitem(sys.modules, package, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    for package in ("timm", "open_clip"):
+    for package in ("timm", "timm.data", "open_clip"):
         sys.modules.pop(package, None)
 
 
@@ -426,14 +433,23 @@ def test_other_backbones_compute_features(name, width, other_packages):
     ("name", "words"),
     [
         ("timm:huge", "timm must give 'huge' with weights; it does not: Unknown model (huge)"),
-        ("open_clip:huge/ours", "open_clip must give 'huge/ours' with weights; it does not: Model config for huge not"),
+        (
+            "open_clip:a/huge",
+            "open_clip must give 'a/huge' with weights; it does not: Model config for a not found; av",
+        ),
+        ("open_clip:tokens/ours", "open_clip:tokens/ours must give one row of features per 40 × 40 picture; "),
         ("open_clip:ViT-tiny", "an open_clip backbone must be open_clip:NAME/PRETRAINED, such as open_clip:ViT-B-32/"),
     ],
 )
 def test_a_backbone_that_does_not_come_is_told_in_one_line(name, words, other_packages):
-    with raises(words) as caught:
+    with torch.random.fork_rng(), raises(words) as caught:
         Photos(name).fit()
     assert "\n" not in str(caught.value)
+
+
+def test_a_size_that_the_backbone_cannot_take_is_told(other_packages):
+    with torch.random.fork_rng(), raises("open_clip:ViT-tiny/ours must give one row of features per 64 × 64 picture; "):
+        Photos("open_clip:ViT-tiny/ours", size=64).fit()
 
 
 def test_a_package_that_does_not_suit_is_told(tmp_path, monkeypatch):

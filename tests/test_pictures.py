@@ -55,6 +55,7 @@ def test_every_way_to_give_a_picture_gives_the_same_pixels(tmp_path):
     assert expected.shape == (3, 3, 16, 16)
     ways = [
         X.transpose(0, 3, 1, 2),
+        X[::-1].copy()[::-1],
         torch.from_numpy(X),
         list(X),
         list(X.transpose(0, 3, 1, 2)),

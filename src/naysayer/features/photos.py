@@ -22,7 +22,7 @@ from naysayer.common.progress import progress_bar
 from naysayer.data.items import Item
 from naysayer.engine.population import pick_device
 from naysayer.features import pictures
-from naysayer.features.backbones import PHOTOS, Backbone, BackboneError, find, has_photos
+from naysayer.features.backbones import PHOTOS, Backbone, BackboneError, find, has_photos, width_at
 from naysayer.features.cache import FeatureCache, features_folder
 from naysayer.features.pictures import Picture, large_allowed, take_pictures
 
@@ -94,6 +94,8 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         pick_device(self.device)
         loaded = find(self.backbone, PHOTOS)
         size = loaded.size if self.size is None else check_count(self.size, "`size`", 32)
+        if size != loaded.size:
+            width_at(loaded.module, loaded.name, size)
         self._loaded = loaded
         self.backbone_: dict[str, Any] = {
             "name": loaded.name,

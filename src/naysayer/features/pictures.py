@@ -318,6 +318,7 @@ class Stack:
             some = list(rows[start : start + at_once])
             whole = some[-1] - some[0] == len(some) - 1  # a slice is not copied
             taken = self.array[some[0] : some[-1] + 1] if whole else self.array[some]
+            taken = taken.copy() if min(taken.strides) < 0 else taken  # turned around, which torch does not know
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of arrays that cannot be written to; nobody does
                 pixels = torch.from_numpy(taken)
