@@ -1,4 +1,4 @@
-"""On a GPU: features of photos in half precision, resized there, against those of the CPU; too little memory for real."""
+"""On a GPU: features of photos, resized there and in half precision, against the CPU's; and too little memory."""
 
 import numpy as np
 import pytest
