@@ -317,8 +317,12 @@ def test_without_pillow_there_are_no_photos(monkeypatch):
     def absent(name):
         raise backbones.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(backbones.metadata, "version", absent)
-    assert not photos.available()
+    with monkeypatch.context() as patch:
+        patch.setattr(backbones.metadata, "version", absent)
+        assert not photos.available()
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with raises("reading photos needs pillow, which is not installed; pip install pillow"):
+        Photos().fit()
 
 
 def test_the_names_are_loaded_when_they_are_used():
@@ -425,6 +429,10 @@ def test_other_backbones_compute_features(name, width, other_packages):
     with torch.inference_mode():
         assert_near(features, normalized.module(exact).numpy())
         assert_near(normalized(pixels / 255).numpy(), normalized(pixels).numpy())
+    refitted = small().set_params(backbone=name, size=None)
+    refitted.transform(X)  # by what it was fitted with
+    with torch.random.fork_rng():
+        np.testing.assert_array_equal(refitted.fit().transform(X), features)
     learned = [p for p in photos.network(2, trainable="last").parameters() if p.requires_grad]
     assert len(learned) == 4  # weights and biases of the last layer that has some, and of the new one
 
