@@ -317,8 +317,12 @@ def test_without_pillow_there_are_no_photos(monkeypatch):
     def absent(name):
         raise backbones.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(backbones.metadata, "version", absent)
-    assert not photos.available()
+    with monkeypatch.context() as patch:
+        patch.setattr(backbones.metadata, "version", absent)
+        assert not photos.available()
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with raises("reading photos needs pillow, which is not installed; pip install pillow"):
+        Photos().fit()
 
 
 def test_the_names_are_loaded_when_they_are_used():
@@ -353,7 +357,6 @@ def test_a_package_that_is_not_installed_is_named(name, words, monkeypatch):
 
 TIMM = """
 import torch
-from types import SimpleNamespace
 from torch import nn
 
 def create_model(model_name, pretrained=False, pretrained_cfg=None, **kwargs):
@@ -363,22 +366,27 @@ def create_model(model_name, pretrained=False, pretrained_cfg=None, **kwargs):
     torch.random.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 6, 8, 8), nn.BatchNorm2d(6), nn.Conv2d(6, 7, 1), nn.AdaptiveAvgPool2d(1))
     return nn.Sequential(*model, nn.Flatten()).train()
-
+"""
+TIMM_DATA = """
 def resolve_model_data_config(model, args=None, pretrained_cfg=None, use_test_size=False, verbose=False):
     return {"input_size": (3, 40, 40), "mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4), "crop_pct": 0.9}
-
-data = SimpleNamespace(resolve_model_data_config=resolve_model_data_config)
 """
 OPEN_CLIP = """
 import torch
 from torch import nn
 
-def create_model(model_name, pretrained=None, precision="fp32", device="cpu", **kwargs):
-    if (model_name, pretrained) != ("ViT-tiny", "ours"):
+class Tokens(nn.Module):
+    def forward(self, x):
+        return x.mean(dim=(2, 3)), x
+
+def create_model(model_name, pretrained=None, precision="fp32", device="cpu", require_pretrained=False, **kwargs):
+    assert require_pretrained
+    if pretrained != "ours":
         raise RuntimeError(f"Model config for {model_name} not found;\\n available models: ...")
     torch.random.manual_seed(0)
     model = nn.Module()
-    model.visual = nn.Sequential(nn.Conv2d(3, 6, 8, 8), nn.Flatten(), nn.Linear(150, 9))
+    pooled = nn.Sequential(nn.Conv2d(3, 6, 8, 8), nn.Flatten(), nn.Linear(150, 9))
+    model.visual = Tokens() if model_name == "tokens" else pooled
     model.text = nn.Linear(2, 2)
     return model
 
@@ -390,15 +398,18 @@ def get_model_preprocess_cfg(model):
 @pytest.fixture
 def other_packages(tmp_path, monkeypatch):
     """Packages with the documented faces of timm and open_clip, and networks of a few weights."""
-    for package, project, content in (("timm", "timm", TIMM), ("open_clip", "open_clip_torch", OPEN_CLIP)):
-        (tmp_path / f"{package}.py").write_text(content)
-        about = tmp_path / f"{project}-9.8.7.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project}\nVersion: 9.8.7\n")
+    files = {"timm/__init__.py": TIMM, "timm/data.py": TIMM_DATA, "open_clip/__init__.py": OPEN_CLIP}
+    for project in ("timm", "open_clip_torch"):
+        about = f"Metadata-Version: 2.1\nName: {project}\nVersion: 9.8.7\n"
+        files[f"{project}-9.8.7.dist-info/METADATA"] = about
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    for package in ("timm", "timm.data", "open_clip"):
         monkeypatch.delitem(sys.modules, package, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    for package in ("timm", "open_clip"):
+    for package in ("timm", "timm.data", "open_clip"):
         sys.modules.pop(package, None)
 
 
@@ -418,6 +429,10 @@ def test_other_backbones_compute_features(name, width, other_packages):
     with torch.inference_mode():
         assert_near(features, normalized.module(exact).numpy())
         assert_near(normalized(pixels / 255).numpy(), normalized(pixels).numpy())
+    refitted = small().set_params(backbone=name, size=None)
+    refitted.transform(X)  # by what it was fitted with
+    with torch.random.fork_rng():
+        np.testing.assert_array_equal(refitted.fit().transform(X), features)
     learned = [p for p in photos.network(2, trainable="last").parameters() if p.requires_grad]
     assert len(learned) == 4  # weights and biases of the last layer that has some, and of the new one
 
@@ -426,14 +441,23 @@ def test_other_backbones_compute_features(name, width, other_packages):
     ("name", "words"),
     [
         ("timm:huge", "timm must give 'huge' with weights; it does not: Unknown model (huge)"),
-        ("open_clip:huge/ours", "open_clip must give 'huge/ours' with weights; it does not: Model config for huge not"),
+        (
+            "open_clip:a/huge",
+            "open_clip must give 'a/huge' with weights; it does not: Model config for a not found; av",
+        ),
+        ("open_clip:tokens/ours", "open_clip:tokens/ours must give one row of features per 40 × 40 picture; "),
         ("open_clip:ViT-tiny", "an open_clip backbone must be open_clip:NAME/PRETRAINED, such as open_clip:ViT-B-32/"),
     ],
 )
 def test_a_backbone_that_does_not_come_is_told_in_one_line(name, words, other_packages):
-    with raises(words) as caught:
+    with torch.random.fork_rng(), raises(words) as caught:
         Photos(name).fit()
     assert "\n" not in str(caught.value)
+
+
+def test_a_size_that_the_backbone_cannot_take_is_told(other_packages):
+    with torch.random.fork_rng(), raises("open_clip:ViT-tiny/ours must give one row of features per 64 × 64 picture; "):
+        Photos("open_clip:ViT-tiny/ours", size=64).fit()
 
 
 def test_a_package_that_does_not_suit_is_told(tmp_path, monkeypatch):
@@ -447,7 +471,7 @@ def test_a_package_that_does_not_suit_is_told(tmp_path, monkeypatch):
 # ---- fine-tuning -----------------------------------------------------------------------------------------------
 
 
-def told_apart(n=24):
+def told_apart(n=16):
     """Small pictures of two classes, dark and bright, and what each is not."""
     y = np.arange(n) % 2
     X = smooth(n, 32, 32) // 4 + (y * 120).astype(np.uint8)[:, None, None, None]
@@ -472,7 +496,7 @@ def test_a_network_learns_where_it_may(trainable, share, tmp_path):
     backbone = network[0].state_dict()
     free = sum(p.numel() for p in network[0].parameters() if p.requires_grad)
     assert free / sum(p.numel() for p in network[0].parameters()) == pytest.approx(share, abs=0.1)
-    options = {"lr": 0.003, "max_epochs": 4, "n_seeds": 1, "batch_size": 8, "device": "cpu", "random_state": 0}
+    options = {"lr": 0.003, "max_epochs": 2, "n_seeds": 1, "batch_size": 8, "device": "cpu", "random_state": 0}
     model = ComplementaryClassifier("forward", network, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few labels prove nothing
@@ -494,7 +518,7 @@ def test_a_network_learns_where_it_may(trainable, share, tmp_path):
 def test_a_population_learns_from_a_network():
     X, y, y_bar = told_apart()
     runs = Population(small().network(2), Forward(2), seeds=[0, 1], lr=[0.01, 0.0], batch_size=8, device="cpu")
-    runs.fit(X, y_bar, max_epochs=5)
+    runs.fit(X, y_bar, max_epochs=4)
     assert (runs.logits(X)[0].argmax(dim=-1).numpy() == y).mean() > 0.9
     assert runs.logits(X)[1].abs().max() == 0
 

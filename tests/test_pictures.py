@@ -32,8 +32,8 @@ def smooth(n=1, height=48, width=64, seed=0):
 def read(X, size=16):
     """The pixels of all pictures, (N, 3, S, S), and what was wrong."""
     given = take_pictures(X)
-    batches = list(given.batches(range(len(given)), size, 2, CPU))
-    return np.concatenate([batch.pixels.numpy() for batch in batches]) if batches else None, given.failed
+    batches = [given.place(batch.pixels, size, CPU).numpy() for batch in given.batches(range(len(given)), size, 2)]
+    return np.concatenate(batches) if batches else None, given.failed
 
 
 def saved(path, image, **options):
@@ -55,6 +55,7 @@ def test_every_way_to_give_a_picture_gives_the_same_pixels(tmp_path):
     assert expected.shape == (3, 3, 16, 16)
     ways = [
         X.transpose(0, 3, 1, 2),
+        X[::-1].copy()[::-1],
         torch.from_numpy(X),
         list(X),
         list(X.transpose(0, 3, 1, 2)),
@@ -232,7 +233,7 @@ def test_a_file_that_changes_is_not_taken_for_what_it_was(tmp_path):
     given = take_pictures([path])
     given.hashes()
     saved(path, Image.new("RGB", (9, 9), RED))
-    assert list(given.batches([0], 16, 1, CPU)) == []
+    assert list(given.batches([0], 16, 1)) == []
     assert given.failed == [f"picture '{path}' must stay as it is while it is read; it was changed; try again"]
 
 
@@ -294,7 +295,7 @@ def test_one_image_may_be_given_many_times(tmp_path):
 def test_threads_end_with_what_they_were_for(tmp_path):
     paths = [saved(tmp_path / f"{i}.png", Image.new("L", (9, 9), i)) for i in range(30)]
     before = threading.active_count()
-    batches = take_pictures(paths).batches(range(30), 16, 4, CPU)
+    batches = take_pictures(paths).batches(range(30), 16, 4)
     assert next(batches).rows == [0, 1, 2, 3]
     batches.close()
     assert threading.active_count() == before

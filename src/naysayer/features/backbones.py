@@ -126,7 +126,7 @@ def _timm(name: str) -> Backbone:
         module = timm.create_model(name, pretrained=True, num_classes=0).eval()
     except Exception as error:  # of many kinds: no such name, no weights, no network
         raise BackboneError(f"timm must give {name!r} with weights; it does not: {_line(error)}") from None
-    config = timm.data.resolve_model_data_config(module)
+    config = import_module("timm.data").resolve_model_data_config(module)
     size = config["input_size"][-1]
     whole = Normalized(module, config["mean"], config["std"])
     return _other(f"timm:{name}", metadata.version("timm"), size, whole, module)
@@ -142,7 +142,7 @@ def _open_clip(name: str) -> Backbone:
             f"got {f'open_clip:{name}'!r}"
         )
     try:
-        model = open_clip.create_model(architecture, pretrained=weights).eval()
+        model = open_clip.create_model(architecture, pretrained=weights, require_pretrained=True).eval()
     except Exception as error:
         raise BackboneError(f"open_clip must give {name!r} with weights; it does not: {_line(error)}") from None
     config = open_clip.get_model_preprocess_cfg(model)
@@ -151,9 +151,20 @@ def _open_clip(name: str) -> Backbone:
     return _other(f"open_clip:{name}", metadata.version("open_clip_torch"), size, whole, model.visual)
 
 
+def width_at(module: nn.Module, name: str, size: int) -> int:
+    """Give the number of features per picture of a size, which the network must take."""
+    try:
+        with torch.inference_mode():
+            features = module(torch.zeros(1, 3, size, size))
+        _, width = features.shape
+    except Exception as error:  # whatever a network says of a size that it cannot take
+        why = _line(error)
+        raise BackboneError(f"{name} must give one row of features per {size} × {size} picture; {why}") from None
+    return int(width)
+
+
 def _other(name: str, version: str, size: int, module: nn.Module, inner: nn.Module) -> Backbone:
-    with torch.inference_mode():
-        width = module(torch.zeros(1, 3, size, size)).shape[-1]
+    width = width_at(module, name, size)
     last = [part for part in inner.children() if any(True for _ in part.parameters())][-1:]
     return Backbone(name, version, weights_hash(inner), size, width, module, tuple(last))
 

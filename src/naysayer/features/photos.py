@@ -22,7 +22,7 @@ from naysayer.common.progress import progress_bar
 from naysayer.data.items import Item
 from naysayer.engine.population import pick_device
 from naysayer.features import pictures
-from naysayer.features.backbones import PHOTOS, Backbone, BackboneError, find, has_photos
+from naysayer.features.backbones import PHOTOS, Backbone, BackboneError, find, has_photos, optional, width_at
 from naysayer.features.cache import FeatureCache, features_folder
 from naysayer.features.pictures import Picture, large_allowed, take_pictures
 
@@ -92,9 +92,13 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             raise ValueError(f"`views` must be 1, or 2 with the mirror image; got {self.views!r}")
         check_count(self.batch_size, "`batch_size`")
         pick_device(self.device)
+        optional("PIL", "pillow", "reading photos")
         loaded = find(self.backbone, PHOTOS)
         size = loaded.size if self.size is None else check_count(self.size, "`size`", 32)
+        if size != loaded.size:
+            width_at(loaded.module, loaded.name, size)
         self._loaded = loaded
+        self._running: tuple[torch.device, nn.Module] | None = None
         self.backbone_: dict[str, Any] = {
             "name": loaded.name,
             "version": loaded.version,
@@ -147,8 +151,8 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         given, size = take_pictures(X), self.backbone_["size"]
         out = np.empty((len(given), 3, size, size), dtype=np.uint8)
         with large_allowed():
-            for rows, read in given.batches(range(len(given)), size, self.batch_size, torch.device("cpu")):
-                out[rows] = read.numpy()
+            for rows, read in given.batches(range(len(given)), size, self.batch_size):
+                out[rows] = given.place(read, size, torch.device("cpu")).numpy()
         _check_failed(given.failed)
         return out
 
@@ -186,11 +190,12 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         network, size = self._network_on(device), self.backbone_["size"]
         most = self.batch_size * (_ON_GPU if device.type == "cuda" else 1)
         last: tuple[list[int], Tensor] | None = None
-        for batch in given.batches(rows, size, most, device):
+        for batch in given.batches(rows, size, most):
             features = None
             while features is None:
                 try:
-                    features = torch.cat([self._features(network, part) for part in batch.pixels.split(most)])
+                    parts = (given.place(part, size, device) for part in batch.pixels.split(most))
+                    features = torch.cat([self._features(network, part) for part in parts])
                 except RuntimeError as error:
                     if "memory" not in str(error).lower():
                         raise
@@ -221,13 +226,14 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
 
     def _network_on(self, device: torch.device) -> nn.Module:
         """Give the network as it computes soonest on a device."""
-        if getattr(self, "_running", (None,))[0] != device:
+        running = getattr(self, "_running", None)
+        if running is None or running[0] != device:
             module, on_gpu = self._backbone().module, device.type == "cuda"
             fold = getattr(module, "folded", None)
             network: Any = copy.deepcopy(module) if fold is None else fold(as_products=on_gpu)
             network = network.eval().requires_grad_(False).to(device, torch.float16 if on_gpu else torch.float32)
-            self._running = device, network.to(memory_format=torch.channels_last)
-        return self._running[1]
+            running = self._running = device, network.to(memory_format=torch.channels_last)
+        return running[1]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the network out: whoever unpickles this loads it, and it must be the same."""

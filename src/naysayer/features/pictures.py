@@ -32,7 +32,7 @@ _LOADING = threading.Lock()
 
 
 class Batch(NamedTuple):
-    """Pixels (B, 3, S, S) in uint8 on the device, and which pictures they are of."""
+    """Pixels (B, C, ...) in uint8, and which pictures they are of."""
 
     rows: list[int]
     pixels: Tensor
@@ -53,8 +53,11 @@ class Pictures(Protocol):
     def hashes(self) -> list[str]:
         """Hash the content of each."""
 
-    def batches(self, rows: Sequence[int], size: int, at_once: int, device: torch.device) -> Iterator[Batch]:
-        """Give the pixels of some; those that cannot be read are left out, and told in `failed`."""
+    def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[Batch]:
+        """Read some, by the batch; those that cannot be read are left out, and told in `failed`."""
+
+    def place(self, pixels: Tensor, size: int, device: torch.device) -> Tensor:
+        """Bring pixels of a batch to a device, as (B, 3, S, S)."""
 
 
 class Refused(ValueError):
@@ -252,8 +255,8 @@ class Mixed:
             self._hashes = list(pool.map(Picture.hash, self.pictures))
         return self._hashes
 
-    def batches(self, rows: Sequence[int], size: int, at_once: int, device: torch.device) -> Iterator[Batch]:
-        """Give the pixels of some."""
+    def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[Batch]:
+        """Read and resize some, by the batch."""
         hashes: Sequence[str | None] = self._hashes or [None] * len(self)
         with _threads() as pool:
             started = ((row, pool.submit(self.pictures[row].pixels, size, hashes[row])) for row in rows)
@@ -268,12 +271,15 @@ class Mixed:
                     except Refused as error:
                         self.failed.append(str(error))
                     if read and (len(read) == at_once or not waiting):
-                        pixels = torch.from_numpy(np.stack([one for _, one in read]))
-                        yield Batch([row for row, _ in read], pixels.to(device))
+                        yield Batch([row for row, _ in read], torch.from_numpy(np.stack([one for _, one in read])))
                         read = []
             finally:  # interrupted: what was not begun is not wanted any more
                 for _, future in waiting:
                     future.cancel()
+
+    def place(self, pixels: Tensor, size: int, device: torch.device) -> Tensor:
+        """Bring pixels to a device; they have their size."""
+        return pixels.to(device)
 
 
 # ---- all at once -----------------------------------------------------------------------------------------------
@@ -304,19 +310,24 @@ class Stack:
             hashed = pool.map(lambda rows: [content_hash(shape, self.array[row].tobytes()) for row in rows], some)
             return [one for each in hashed for one in each]
 
-    def batches(self, rows: Sequence[int], size: int, at_once: int, device: torch.device) -> Iterator[Batch]:
-        """Give the pixels of some."""
+    def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[Batch]:
+        """Take some, by the batch, as they are."""
         height, width = self.array.shape[2:]
-        left, top, right, bottom = window(width, height)
         at_once = max(1, min(at_once, MOST_PIXELS // (height * width)))
         for start in range(0, len(rows), at_once):
             some = list(rows[start : start + at_once])
             whole = some[-1] - some[0] == len(some) - 1  # a slice is not copied
             taken = self.array[some[0] : some[-1] + 1] if whole else self.array[some]
+            taken = taken.copy() if min(taken.strides) < 0 else taken  # turned around, which torch does not know
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of arrays that cannot be written to; nobody does
-                pixels = torch.from_numpy(taken)[..., top:bottom, left:right].to(device)
-            yield Batch(some, resize(pixels.expand(-1, 3, -1, -1), size))
+                pixels = torch.from_numpy(taken)
+            yield Batch(some, pixels)
+
+    def place(self, pixels: Tensor, size: int, device: torch.device) -> Tensor:
+        """Bring pixels to a device, and resize them there."""
+        left, top, right, bottom = window(pixels.shape[-1], pixels.shape[-2])
+        return resize(pixels[..., top:bottom, left:right].to(device).expand(-1, 3, -1, -1), size)
 
 
 def resize(pixels: Tensor, size: int) -> Tensor:
