@@ -143,8 +143,8 @@ def job(given: tuple[str, int, int, str]) -> dict[str, Any]:
         X, X_test = features(kind, name, rows, test)
         y_bar = complement(y[rows], n_classes, random_state=seed)
         model = ComplementaryClassifier(classes=np.arange(n_classes), device="cpu", random_state=seed).fit(X, y_bar)
+        accuracy = float((model.predict(X_test) == y[test]).mean())
     estimate = dict(zip(("estimate", "low", "high"), map(float, model.estimated_accuracy_)))
-    accuracy = float((model.predict(X_test) == y[test]).mean())
     return about | {"seconds": time.perf_counter() - start, "accuracy": accuracy} | estimate
 
 
