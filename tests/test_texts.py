@@ -329,15 +329,35 @@ def test_batches_shrink_where_memory_runs_out(sentences):
 # ---- the encoder of items -------------------------------------------------------------------------------------
 
 
-def test_items_are_embedded_and_the_state_names_the_backbone():
-    encoder = fit_encoder(items(*SOME))
+def test_items_become_embeddings_beside_components_of_their_words():
+    some = items(*(f"{one} {other}" for one in ("red", "blue", "grey") for other in ("house", "car", "boat", "hat")))
+    encoder = fit_encoder(some)
     assert isinstance(encoder, TextEncoder)
-    assert encoder.notes == ["texts are read through wordllama's embeddings, 256 numbers for each"]
+    assert encoder.notes == ["texts are read through the embeddings of wordllama, beside their words"]
+    X = encoder.transform(some)
+    assert X.shape == (12, 256 + 3)  # a component for four texts
+    assert X.dtype == np.float32
+    assert np.array_equal(X[:, :256], Texts().fit_transform([item.content for item in some]))
+    counts = encoder._vectorizer.transform([item.content for item in some]).toarray()
+    best = np.linalg.svd(counts)[2][:3]
+    np.testing.assert_allclose(np.abs(X[:, 256:][:, :1]), np.abs(counts @ best[:1].T), atol=1e-3)
+    assert not encoder.transform(items("🍿"))[0, 256:].any()
+
+
+def test_the_state_of_embedded_items_names_the_backbone():
+    some = items(*(f"{word} and {word}" for word in ("this", "that", "some", "more", "less", "none", "all", "few")))
+    encoder = fit_encoder(some)
     state = json.loads(json.dumps(encoder.to_dict()))
-    assert state == {"kind": "text", "backbone": Texts().fit().backbone_}
-    X = encoder.transform(items(*SOME))
-    assert np.array_equal(X, Texts().fit_transform(SOME))
-    assert np.array_equal(encoder_from_dict(state).transform(items(*SOME)), X)
+    assert state["backbone"] == Texts().fit().backbone_
+    assert np.array_equal(encoder_from_dict(state).transform(some), encoder.transform(some))
+
+
+def test_texts_without_words_or_too_few_for_components_are_embedded_alone():
+    for some in (items(*SOME[:3]), items("雪", "犬", "🍿", "人", "山", "川", "木", "火")):
+        encoder = fit_encoder(some)
+        state = json.loads(json.dumps(encoder.to_dict()))
+        assert np.array_equal(encoder.transform(some), Texts().fit_transform([item.content for item in some]))
+        assert np.array_equal(encoder_from_dict(state).transform(some), encoder.transform(some))
 
 
 def test_a_state_of_other_embeddings_is_refused():
@@ -347,6 +367,8 @@ def test_a_state_of_other_embeddings_is_refused():
         encoder_from_dict(state)
     with raises("an encoder's state must be what to_dict gave; it is not: 'words'"):
         encoder_from_dict({"kind": "text"})
+    with raises("an encoder's state must be what to_dict gave; it is not: "):
+        encoder_from_dict({"kind": "text", "words": ["a", "b"], "idf": [1, 1], "components": "AAAA"})
 
 
 def test_texts_without_anything_to_read_are_refused():

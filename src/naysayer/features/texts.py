@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from naysayer.features.backbones import BackboneError, find, optional, weights_h
 from naysayer.features.cache import FeatureCache, content_hash, features_folder
 
 MOST_WORDS = 2000
+MOST_COMPONENTS = 50  # of the counts of words, beside embeddings
 MOST_CHARACTERS = 20_000  # of a text, about 5,000 tokens; what comes after them is not read
 
 # The files of the package wordllama, from its folder on, and their SHA-256.
@@ -281,13 +283,15 @@ def _embedded(texts: list[str], backbone: TextBackbone, device: str, cache: Feat
 
 
 class TextEncoder:
-    """Texts of items into their embeddings, (N, 256) float32; where those are not installed, into counts of words.
+    """Texts of items into numbers, (N, D) float32: their embeddings beside the main components of their words.
 
-    The counts are TF-IDF of the 2,000 most frequent words, logarithmic, rows of length 1: (N, D) float32.
+    Words are counted as TF-IDF of the 2,000 most frequent, logarithmic, rows of length 1. Beside the 256 numbers of an
+    embedding stand 50 main components of the counts (fewer for less than 200 texts): they know the words of these very
+    texts, which the language model may not. Where embeddings are not installed, texts become the counts themselves.
 
     Parameters
     ----------
-    words, idf : the D words and their inverse document frequencies; `fit` counts them where it has no embeddings.
+    words, idf : the V words that are counted, and their inverse document frequencies; `fit` finds them.
     """
 
     kind = "text"
@@ -301,56 +305,78 @@ class TextEncoder:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self.words, self.idf = list(words), [float(value) for value in idf]
+        self.components: NDArray[np.float16] | None = None  # (C, V)
         self._vectorizer = TfidfVectorizer(sublinear_tf=True, vocabulary=self.words or None, dtype=np.float32)
         if self.words:
             self._vectorizer.idf_ = np.array(self.idf, dtype=np.float32)
 
     def fit(self, examples: Sequence[Item]) -> TextEncoder:
-        """Load the embeddings; where they are not installed, count words."""
-        contents = _contents(examples)
-        if available():
-            if not any(text.strip() for text in contents):
-                raise ValueError("texts must have something to read; all of them are empty")
-            self.texts = Texts().fit()
-            self._set((), ())
-            self.notes = ["texts are read through wordllama's embeddings, 256 numbers for each"]
-            return self
+        """Load the embeddings, where they are installed, and count words."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
+        contents = _contents(examples)
+        self.texts = Texts().fit() if available() else None
         vectorizer = TfidfVectorizer(max_features=MOST_WORDS)
         try:
             vectorizer.fit(contents)
+            self._set(vectorizer.get_feature_names_out().tolist(), vectorizer.idf_)
         except ValueError:
-            raise ValueError("texts must have words of at least two letters; got none in any of them") from None
-        self.texts = None
-        self._set(vectorizer.get_feature_names_out().tolist(), vectorizer.idf_)
-        self.notes = [
-            f"texts are read as counts of {len(self.words):,} words; embeddings need far fewer labels: "
-            "pip install 'naysayer[texts]'"
-        ]
+            if self.texts is None:
+                raise ValueError("texts must have words of at least two letters; got none in any of them") from None
+            if not any(text.strip() for text in contents):
+                raise ValueError("texts must have something to read; all of them are empty") from None
+            self._set((), ())
+        if self.texts is None:
+            self.notes = [
+                f"texts are read as counts of {len(self.words):,} words; embeddings need far fewer labels: "
+                "pip install 'naysayer[texts]'"
+            ]
+        else:
+            self._find_components(contents)
+            self.notes = [
+                f"texts are read through the embeddings of {self.texts.backbone_['name']}, beside their words"
+            ]
         return self
 
+    def _find_components(self, contents: list[str]) -> None:
+        from sklearn.decomposition import TruncatedSVD
+
+        n = min(MOST_COMPONENTS, len(self.words), len(contents) // 4)
+        if n:
+            found = TruncatedSVD(n, random_state=0).fit(self._vectorizer.transform(contents))
+            self.components = found.components_.astype(np.float16)  # as they are saved
+
     def transform(self, examples: Sequence[Item]) -> NDArray[np.float32]:
-        """Embed texts, or count their known words."""
+        """Embed texts and count their known words."""
         contents = _contents(examples)
-        if self.texts is not None:
-            return self.texts.transform(contents)
-        return np.asarray(self._vectorizer.transform(contents).toarray())
+        if self.texts is None:
+            return np.asarray(self._vectorizer.transform(contents).toarray())
+        embedded = self.texts.transform(contents)
+        if self.components is None:
+            return embedded
+        counted = self._vectorizer.transform(contents) @ self.components.astype(np.float32).T
+        return np.hstack([embedded, counted])
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the state as what JSON can hold."""
+        """Give the state as what JSON can hold; it names the backbone, its version and its checksum."""
+        state: dict[str, Any] = {"kind": self.kind, "words": self.words, "idf": self.idf}
         if self.texts is not None:
-            return {"kind": self.kind, "backbone": dict(self.texts.backbone_)}
-        return {"kind": self.kind, "words": self.words, "idf": self.idf}
+            state["backbone"] = dict(self.texts.backbone_)
+        if self.components is not None:
+            state["components"] = base64.b64encode(self.components.astype("<f2").tobytes()).decode("ascii")
+        return state
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> TextEncoder:
-        """Make the encoder that :meth:`to_dict` described; another backbone than the one it names is refused."""
-        if "backbone" not in state:
-            return cls(state["words"], state["idf"])
-        encoder, wanted = cls(), state["backbone"]
-        encoder.texts = Texts(wanted["name"]).fit()
-        same_backbone(load_backbone(wanted["name"]), wanted)
+        """Make the encoder that :meth:`to_dict` described; the backbone must be here, and the same."""
+        encoder = cls(state["words"], state["idf"])
+        if "components" in state:
+            values = np.frombuffer(base64.b64decode(state["components"]), dtype="<f2").astype(np.float16)
+            encoder.components = values.reshape(-1, len(encoder.words))
+        if "backbone" in state:
+            wanted = state["backbone"]
+            encoder.texts = Texts(wanted["name"]).fit()
+            same_backbone(load_backbone(wanted["name"]), wanted)
         return encoder
 
 
