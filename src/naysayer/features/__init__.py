@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # at run time each is loaded when it is first used
     from naysayer.features.photos import Photos
-    from naysayer.features.texts import Texts  # type: ignore[attr-defined]
+    from naysayer.features.texts import Texts
 
 __all__ = ["Photos", "Texts"]
 
