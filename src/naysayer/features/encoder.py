@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from naysayer.data.items import Item
 from naysayer.data.tables import DataTable
-from naysayer.features.backbones import BackboneError
 from naysayer.features.photos import PhotoEncoder
 from naysayer.features.records import RecordEncoder
 from naysayer.features.tables import TableEncoder
@@ -25,9 +24,12 @@ class Encoder(Protocol):
     Attributes
     ----------
     kind : of the examples; a key of :data:`KINDS`.
+    device, verbose : where features are computed that take long, and whether a bar shows how far that is.
     """
 
     kind: str
+    device: str
+    verbose: int
 
     @property
     def notes(self) -> list[str]:
@@ -84,7 +86,5 @@ def encoder_from_dict(state: dict[str, Any]) -> Encoder:
     """
     try:
         return KINDS[state["kind"]].from_dict(state)
-    except BackboneError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError) as error:
         raise ValueError(f"an encoder's state must be what to_dict gave; it is not: {error}") from None
