@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from naysayer.data.items import Item
 from naysayer.data.tables import DataTable
+from naysayer.features.backbones import BackboneError
 from naysayer.features.photos import PhotoEncoder
 from naysayer.features.records import RecordEncoder
 from naysayer.features.tables import TableEncoder
@@ -86,5 +87,7 @@ def encoder_from_dict(state: dict[str, Any]) -> Encoder:
     """
     try:
         return KINDS[state["kind"]].from_dict(state)
-    except (KeyError, TypeError) as error:
+    except BackboneError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"an encoder's state must be what to_dict gave; it is not: {error}") from None
