@@ -834,7 +834,7 @@ def test_control_c_before_there_is_anything_to_save(naysayer, tmp_path, pets, in
     options = {"train": [pets, "--label", "not", *FAST], "demo": ["--epochs", 1]}[command]
     before = everything(tmp_path)
     done = naysayer(command, *options, "--out", tmp_path / "new")
-    assert done == (130, "", "interrupted; what was saved on the way is kept\n")
+    assert done == (130, "", "interrupted; what was saved on the way is kept, and the same command resumes from it\n")
     assert everything(tmp_path) == before
 
 

@@ -44,7 +44,25 @@ def test_a_folder_is_read_in_order_with_its_folders(tmp_path):
     (tmp_path / "notes.txt").write_text("not an image")
     found, lines = told(tmp_path)
     assert [item.name for item in found] == ["b.PNG", "c.gif", "d.bmp", "e.jpeg", "a/z.jpg", "a/b/c.webp"]
-    assert lines == []
+    assert lines == [f"left out: {tmp_path}/notes.txt is no image"]
+    for name in ("a.csv", "a/b.txt"):
+        (tmp_path / name).write_text("not an image")
+    assert told(tmp_path)[1] == [f"left out: {tmp_path}/a.csv and 2 more files are no images"]
+
+
+def test_images_are_named_one_by_one_or_by_a_pattern(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate(("photos/a.png", "photos/b.jpg", "photos/old/c.png")):
+        picture(tmp_path / name, seed)
+    (tmp_path / "photos" / "notes.txt").write_text("not an image")
+    assert [item.name for item in read_items("photos/a.png")] == ["photos/a.png"]
+    assert [item.name for item in read_items("photos/*.png")] == ["photos/a.png"]
+    assert [item.name for item in read_items("photos/**/*.png")] == ["photos/a.png", "photos/old/c.png"]
+    found, lines = told("photos/*")
+    assert [item.name for item in found] == ["photos/a.png", "photos/b.jpg"]
+    assert lines == ["left out: photos/notes.txt is no image"]
+    with raises("no file or folder at photos/*.gif", FileNotFoundError):
+        read_items("photos/*.gif")
     for item in found:
         path = tmp_path / item.name
         assert item.kind == "image"
@@ -170,7 +188,7 @@ def test_a_folder_without_images_is_refused(tmp_path):
     with raises(f"no file or folder at {tmp_path}/nowhere", FileNotFoundError):
         read_items(tmp_path / "nowhere")
     (tmp_path / "items.txt").write_text("a")
-    with raises("items must be a folder of images or a file that ends in .csv, .tsv, .parquet, .jsonl, .ndjson; got "):
+    with raises("items must be a folder of images or a file that ends in .csv, .tsv, .parquet, .jsonl, .ndjson, .jpg"):
         read_items(tmp_path / "items.txt")
 
 

@@ -144,11 +144,15 @@ class Reader:
         written = Path(option(arguments, "--out")).read_text(encoding="utf8") if "--out" in arguments else out
         rows = list(csv.DictReader(written.splitlines()))
         assert rows
-        assert list(rows[0])[1:3] == ["prediction", "probability"]
+        assert [name for name in rows[0] if name != "path"][1:3] == ["prediction", "probability"]
         if arguments[1] == "photos":
             right = [row["prediction"] == self._truth[Path("photos", row["item"]).read_bytes()] for row in rows]
             assert len(right) == N_PHOTOS
             assert np.mean(right) > 0.9
+        if arguments[1] == "new-photos.csv":
+            right = [row["prediction"] == self._truth[Path(row["path"]).read_bytes()] for row in rows]
+            assert len(right) == N_NEW_PHOTOS
+            assert np.mean(right) > 0.7
 
     def _after_evaluate(self, arguments: list[str], out: str) -> None:
         if arguments[1] in self._stores:
@@ -173,16 +177,20 @@ N_PHOTOS, N_NEW_PHOTOS, RESPONDENTS = 150, 50, 40
 
 
 def take_photos(folder: Path) -> dict[bytes, str]:
-    """Digits that stand for photos of three animals; what each file shows."""
+    """Digits that stand for photos of three animals; what each file shows. A table beside each folder has answers."""
     X, y = load_digits(return_X_y=True)
+    animals, rng = ("cat", "dog", "horse"), np.random.default_rng(1)
     rows = np.random.default_rng(0).permutation(np.flatnonzero(y < 3))
     truth = {}
     for name, mine in (("photos", rows[:N_PHOTOS]), ("new-photos", rows[N_PHOTOS : N_PHOTOS + N_NEW_PHOTOS])):
         (folder / name).mkdir()
+        lines = ["path,answer"]
         for i in mine:
             path = folder / name / f"{i:04}.png"
             Image.fromarray((15.9 * X[i].reshape(8, 8)).astype(np.uint8)).save(path)
-            truth[path.read_bytes()] = ("cat", "dog", "horse")[y[i]]
+            truth[path.read_bytes()] = animals[y[i]]
+            lines.append(f"{name}/{path.name},!{animals[(y[i] + rng.integers(1, 3)) % 3]}")
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf8")
     return truth
 
 

@@ -156,7 +156,7 @@ def test_every_kind_of_encoder_keeps_the_contract(tmp_path, kind):
     encoder = fit_encoder(examples)
     assert type(encoder) is KINDS[kind]
     assert encoder.kind == kind
-    assert bool(encoder.notes) == (kind == "image")  # which says by what it is seen
+    assert bool(encoder.notes) == (kind in ("image", "text"))  # which say by what they are read
     X = encoder.transform(examples)
     assert len(X) == 3
     assert X.dtype in (np.float32, np.uint8)

@@ -18,7 +18,7 @@ import pytest
 
 from naysayer.data.labels import read_labels
 from naysayer.data.tables import DataTable, read_table
-from naysayer.features.tables import TableEncoder
+from naysayer.features.tables import Columns, TableEncoder
 
 ROWS = {"age": [20, None, 41], "pet": ["cat", "dog", None], "tame": [True, False, None], "label": ["!a", "!b", "c"]}
 
@@ -57,12 +57,12 @@ WRITERS = {".csv": write_csv, ".parquet": write_parquet, ".npz": write_npz}
 
 def test_each_format_gives_the_same_features_and_labels(tmp_path):
     found = [read_table(write(tmp_path / f"t{ending}")) for ending, write in WRITERS.items()]
-    encoder = TableEncoder().fit(found[0], drop=["label"])
+    encoder = TableEncoder().fit(found[0], Columns(drop=["label"]))
     for one in found:
         assert one.n_rows == 3
         assert list(one.columns) == list(ROWS)
         np.testing.assert_array_equal(encoder.transform(one), encoder.transform(found[0]))
-        assert TableEncoder().fit(one, drop=["label"]).to_dict() == encoder.to_dict()
+        assert TableEncoder().fit(one, Columns(drop=["label"])).to_dict() == encoder.to_dict()
         assert read_labels(one, "label")[0].tolist() == [
             [True, False, False],
             [False, True, False],
@@ -459,7 +459,9 @@ def test_ids_are_left_out_and_remembered():
         "column 'shuffled' may be an id: 30 different whole numbers without a gap; drop it if so",
         "column 'shop_id' is read as a number, but its name says id; drop it, or make it categorical",
     ]
-    told = TableEncoder().fit(rows, drop=["shuffled"], categorical=["shop_id", "userId"], numeric=["Id", "row"])
+    told = TableEncoder().fit(
+        rows, Columns(drop=["shuffled"], categorical=["shop_id", "userId"], numeric=["Id", "row"])
+    )
     assert told.ids == told.warnings == []
     assert told.feature_names_[:2] == ["Id", "userId=u0"]
     assert told.readings["shop_id"] == "category, 7 values"
@@ -533,21 +535,21 @@ def test_what_the_encoder_refuses():
     with pytest.raises(ValueError, match="the encoder must be fitted before it transforms; call fit first"):
         encoder.transform(train)
     with pytest.raises(ValueError, match=r"must have a column 'labl' \(did you mean 'label'\?\); it has age, color, l"):
-        encoder.fit(train, drop=["labl"])
+        encoder.fit(train, Columns(drop=["labl"]))
     with pytest.raises(ValueError, match="must have a column to learn from; got none: there is no other column than"):
-        encoder.fit(train, drop=["age", "color", "label"])
+        encoder.fit(train, Columns(drop=["age", "color", "label"]))
     with pytest.raises(ValueError, match="got none: column 'a' is left out: it is the same in every row"):
         encoder.fit(table(a=["x", "x"]))
     with pytest.raises(ValueError, match="column 'a' must hold finite numbers; got inf at row 1; leave it empty"):
         encoder.fit(table(a=["1", "inf", "2"]))
     with pytest.raises(ValueError, match="a column must have one use; 'age' is both in drop and in numeric"):
-        encoder.fit(train, drop=["age"], numeric=["age"])
+        encoder.fit(train, Columns(drop=["age"], numeric=["age"]))
     with pytest.raises(ValueError, match="column 'color' must hold numbers; got 'r' at row 0"):
-        encoder.fit(train, numeric=["color"])
+        encoder.fit(train, Columns(numeric=["color"]))
     with pytest.raises(ValueError, match=r"must have a column 'colour' \(did you mean 'color'\?\)"):
-        encoder.fit(train, categorical=["colour"])
+        encoder.fit(train, Columns(categorical=["colour"]))
     assert encoder.read(table(a=["x", "x"])).readings == {"a": "left out: it is the same in every row"}
-    encoder.fit(train, drop=["label"])
+    encoder.fit(train, Columns(drop=["label"]))
     with pytest.raises(ValueError, match=r"it lacks 1: 'color' \(did you mean 'colour'\?\)$"):
         encoder.transform(table(age=["1"], colour=["r"]))
     with pytest.raises(ValueError, match="column 'age' must hold numbers; got 'old' at row 2"):

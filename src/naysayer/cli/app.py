@@ -65,7 +65,7 @@ def main() -> None:
     except Exception as error:
         code = _answer(error)
     if code == 130:
-        print("interrupted; what was saved on the way is kept", file=sys.stderr)
+        print("interrupted; what was saved on the way is kept, and the same command resumes from it", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
 
 

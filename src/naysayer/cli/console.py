@@ -7,13 +7,18 @@ import math
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from naysayer.common.checks import check_count
+
+if TYPE_CHECKING:
+    from naysayer.features.tables import Columns
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
@@ -25,6 +30,13 @@ Transition = Annotated[
 Drop = Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")]
 Categorical = Annotated[str, typer.Option(help="Columns to read as categories, separated by commas.")]
 Numeric = Annotated[str, typer.Option(help="Columns to read as numbers, separated by commas.")]
+Image = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Column of paths of pictures, from the table's folder; may be repeated."),
+]
+Text = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Column of texts to learn from; may be repeated.")
+]
 Delimiter = Annotated[
     str | None, typer.Option(help="What separates the values of a CSV file, such as ';', or tab; default: comma.")
 ]
@@ -79,6 +91,16 @@ def words(text: str | None) -> list[str] | None:
     return [word.strip() for word in text.split(",") if word.strip()] if text else None
 
 
+def said_of_columns(
+    drop: str, categorical: str, numeric: str, image: list[str] | None, text: list[str] | None
+) -> Columns:
+    """What the options of `train` and `doctor` say of a table's columns."""
+    from naysayer.features.tables import Columns
+
+    named = (words(drop), words(categorical), words(numeric), image, text)
+    return Columns(*(names or () for names in named))
+
+
 def numbers(text: str, option: str, kind: type = float) -> list[Any]:
     """Numbers separated by commas, given to an option."""
     try:
@@ -119,6 +141,16 @@ def possible(share: float) -> float:
 def named_interval(interval: Any) -> dict[str, float]:
     """Give an estimate and its bounds by their names."""
     return dict(zip(("estimate", "low", "high"), interval, strict=True))
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Tell each warning in one line on standard error."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)):
+        print(f"warning: {text}", file=sys.stderr)
 
 
 def column_lines(readings: dict[str, str]) -> list[str]:

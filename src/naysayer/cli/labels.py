@@ -13,15 +13,18 @@ from naysayer.cli.console import (
     Confidence,
     Delimiter,
     Drop,
+    Image,
     Json,
     Numeric,
     Ordinary,
+    Text,
     Transition,
     column_lines,
     percent,
     print_json,
     print_table,
     read_matrix,
+    said_of_columns,
     words,
 )
 
@@ -65,6 +68,8 @@ def doctor(
     drop: Drop = "",
     categorical: Categorical = "",
     numeric: Numeric = "",
+    image: Image = None,
+    text: Text = None,
     transition: Transition = None,
     delimiter: Delimiter = None,
     confidence: Confidence = 0.95,
@@ -84,9 +89,9 @@ def doctor(
         label = next(iter(data.columns))
     y_bar, names, said = read_labels(data, label, words(classes), ordinary)
     report = examine(y_bar, len(names), names, confidence, matrix)
-    left_out, categories, numbers = (words(text) or [] for text in (drop, categorical, numeric))
-    columns = TableEncoder().read(data, [label, *left_out], categories, numbers)
-    report.findings.extend(Finding("warning", f"{text}.") for text in columns.warnings)
+    said_of = said_of_columns(drop, categorical, numeric, image, text)
+    columns = TableEncoder().read(data, said_of.without(label))
+    report.findings.extend(Finding("warning", f"{warning}.") for warning in columns.warnings)
     if as_json:
         print_json({"labels": said, "columns": columns.readings} | report.to_dict())
         return

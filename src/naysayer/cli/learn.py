@@ -21,9 +21,11 @@ from naysayer.cli.console import (
     Delimiter,
     Device,
     Drop,
+    Image,
     Json,
     Numeric,
     Ordinary,
+    Text,
     Transition,
     check_overwriting,
     check_writable,
@@ -35,7 +37,9 @@ from naysayer.cli.console import (
     print_json,
     print_table,
     read_matrix,
+    said_of_columns,
     table_lines,
+    warnings_as_lines,
     words,
 )
 from naysayer.common.checks import check_count
@@ -43,6 +47,7 @@ from naysayer.common.checks import check_count
 if TYPE_CHECKING:
     from naysayer.cli.places import Evaluation, LabelledTable
     from naysayer.collect.learn import Trained
+    from naysayer.features.tables import Columns
     from naysayer.models.encoded import EncodedModel
 
 # Those that the shell completes.
@@ -100,6 +105,8 @@ def train(
     drop: Drop = "",
     categorical: Categorical = "",
     numeric: Numeric = "",
+    image: Image = None,
+    text: Text = None,
     delimiter: Delimiter = None,
     method: Annotated[
         str,
@@ -164,7 +171,7 @@ def train(
             "checkpoint": out / "checkpoint",
             "random_state": seed,
         }
-        columns = {"drop": words(drop) or [], "categorical": words(categorical) or [], "numeric": words(numeric) or []}
+        columns = said_of_columns(drop, categorical, numeric, image, text)
         if restart:
             _drop_checkpoint(out / "checkpoint")
         trained, notes = _train_on_table(labelled, columns, settings)
@@ -201,14 +208,17 @@ def _read_labelled(
     from naysayer.cli.places import LabelledTable
 
     if Path(place).is_dir():
-        raise ValueError(f"a table must be a file; {place} is a folder; for its images: naysayer ask {place}")
+        raise ValueError(
+            f"a table must be a file; {place} is a folder; for its images: naysayer ask {place}; or name "
+            f"each in a table with its label: --image COLUMN"
+        )
     if label is None:
         raise ValueError("Missing option '--label': the column that holds the labels")
     return LabelledTable.read(place, label, words(classes), ordinary, delimiter)
 
 
 def _train_on_table(
-    labelled: LabelledTable, columns: dict[str, list[str]], settings: dict[str, Any]
+    labelled: LabelledTable, columns: Columns, settings: dict[str, Any]
 ) -> tuple[EncodedModel, list[str]]:
     """Train on a table; give the model, and what is to be said of the labels, the columns and the training."""
     import numpy as np
@@ -219,12 +229,14 @@ def _train_on_table(
     from naysayer.models.classifier import ComplementaryClassifier
     from naysayer.models.encoded import EncodedModel
 
-    encoder = TableEncoder().fit(labelled.examples, **columns | {"drop": [labelled.label, *columns["drop"]]})
-    model = ComplementaryClassifier(**settings, classes=np.arange(len(labelled.classes)), verbose=1)
+    encoder = TableEncoder(device=settings["device"], verbose=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model.fit(encoder.transform(labelled.examples), labelled.y_bar)
+            X = encoder.fit_transform(labelled.examples, columns.without(labelled.label))
+            classes = np.arange(len(labelled.classes))
+            model = ComplementaryClassifier(**settings, classes=classes, standardize=not encoder.balanced, verbose=1)
+            model.fit(X, labelled.y_bar)
         except ValueError as error:
             if str(error).startswith("the checkpoint"):
                 raise ValueError(f"{error}; or begin anew: --restart") from None
@@ -237,7 +249,7 @@ def _train_on_table(
     ]
     odd = [*odd_names(labelled.classes, len(labelled.y_bar)), *(f"{text}." for text in encoder.warnings)]
     notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    about: dict[str, Any] = {"label": labelled.label, "id": encoder.ids[0] if encoder.ids else None}
+    about: dict[str, Any] = {"label": labelled.label, "id": next(iter([*encoder.ids, *encoder.pictures]), None)}
     about["interrupted"] = any("training was interrupted" in note for note in notes)
     first = [note for note in notes if note.startswith("nothing was learned")]
     rest = [*(f"warning: {text}" for text in odd), *(note for note in notes if note not in first)]
@@ -311,7 +323,7 @@ def predict(
     table: Annotated[
         str,
         typer.Argument(
-            help="Table with the same columns; for a model trained on a store, a folder, file or store of items."
+            help="Table with the same columns; for a model from a store, a folder, file, pattern or store of items."
         ),
     ],
     out: Annotated[Path | None, typer.Option(help="CSV file to write; default: standard output.")] = None,
@@ -325,12 +337,15 @@ def predict(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Predict the class of each row of a table, or of each item."""
+    """Predict the class of each row of a table, or of each item.
+
+    Features of pictures are kept on the way: after an interruption the same command resumes.
+    """
     from naysayer.cli.places import read_examples
     from naysayer.common.files import write_text
     from naysayer.models.encoded import EncodedModel
 
-    trained = EncodedModel.load(model, device)
+    trained = EncodedModel.load(model, device, verbose=1)
     if trained.encoder.kind != "table":
         _refuse_given({"--id": id_column, "--delimiter": delimiter}, f"{table} is read by its kind")
     names, examples = read_examples(table, trained.encoder.kind, delimiter)
@@ -338,7 +353,8 @@ def predict(
     heads = ["row" if isinstance(names, range) else "item", "prediction", "probability"]
     shares = [f"P({name})" for name in classes]
     copied = _column_to_copy(examples, id_column, trained.about.get("id"), [*heads, *shares])
-    p = trained.predict_proba(examples)
+    with warnings_as_lines():
+        p = trained.predict_proba(examples)
     rows: list[list[Any]] = [
         [name, classes[k], round(float(p[i, k]), 6)] for i, (name, k) in enumerate(zip(names, p.argmax(axis=1)))
     ]
@@ -406,7 +422,7 @@ def evaluate(
     from naysayer.cli.places import AnsweredItems, LabelledTable
     from naysayer.models.encoded import EncodedModel
 
-    trained = EncodedModel.load(model, device)
+    trained = EncodedModel.load(model, device, verbose=1)
     if trained.encoder.kind == "table":
         names = [str(name) for name in trained.model.classes_]
         labelled = LabelledTable.read(table, label or trained.about["label"], names, ordinary, delimiter)
@@ -415,7 +431,8 @@ def evaluate(
         given = {"--label": label, "--ordinary": ordinary, "--transition": transition, "--delimiter": delimiter}
         _refuse_given(given, f"the answers in {table} say it themselves")
         judge = AnsweredItems.read(table, trained)
-    predicted = trained.predict_proba(judge.examples).argmax(axis=1)
+    with warnings_as_lines():
+        predicted = trained.predict_proba(judge.examples).argmax(axis=1)
     found = judge.evaluate(predicted, trained, confidence)
     if as_json:
         estimate = {"accuracy": named_interval(found.accuracy), "confidence": confidence, "classes": found.classes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import io
 import json
@@ -11,7 +12,7 @@ import stat
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -115,12 +116,13 @@ def read_items(path: str | os.PathLike[str], report: Callable[[str], None] = _to
     """Read what people are to be asked about.
 
     A folder is searched for images (jpg, jpeg, png, gif, webp, bmp), its folders too, in the order of their names;
-    names that begin with a dot are skipped. In a CSV, TSV, Parquet or JSONL file each row is an item: a text, where
+    names that begin with a dot are skipped, and other files are counted. A pattern such as ``photos/*.jpg`` names
+    images, too. In a CSV, TSV, Parquet or JSONL file each row is an item: a text, where
     there is a column ``text`` or only one column; else a record. The same content twice is one item.
 
     Parameters
     ----------
-    path : the folder or file.
+    path : the folder or file, or a pattern.
     report : is called with a line for each thing that was left out: an image that does not open, a row without a text.
 
     Yields
@@ -137,14 +139,19 @@ def read_items(path: str | os.PathLike[str], report: Callable[[str], None] = _to
     [('reviews.csv row 1', 'A fine film.'), ('reviews.csv row 2', 'Too long.')]
     """
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"no file or folder at {path}")
+    none = f"{path} must hold images ({', '.join(IMAGE_ENDINGS)}); it has none"
     if path.is_dir():
-        return _once(_images(path, report), f"{path} must hold images ({', '.join(IMAGE_ENDINGS)}); it has none")
+        return _once(_images(_files(path), path, report), none)
+    if not path.exists():
+        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if os.path.isfile(name))
+        if not found:
+            raise FileNotFoundError(f"no file or folder at {path}")
+        return _once(_images(found, None, report), none)
+    if path.suffix.lower() in IMAGE_ENDINGS:
+        return _once(_images([path], None, report), none)
     if path.suffix.lower() not in TABLE_ENDINGS:
-        raise ValueError(
-            f"items must be a folder of images or a file that ends in {', '.join(TABLE_ENDINGS)}; got {path}"
-        )
+        known = ", ".join((*TABLE_ENDINGS, *IMAGE_ENDINGS))
+        raise ValueError(f"items must be a folder of images or a file that ends in {known}; got {path}")
     return _once(_rows(path, report), f"{path} must hold texts or records; none of its rows has one")
 
 
@@ -162,25 +169,30 @@ def _once(items: Iterator[Item], empty: str) -> Iterator[Item]:
 # ---- images ------------------------------------------------------------------------------------------------------
 
 
-def _images(folder: Path, report: Callable[[str], None]) -> Iterator[Item]:
-    """Read the images of a folder and of the folders in it."""
-    for path in _files(folder):
-        name = path.relative_to(folder).as_posix()
+def _images(paths: Iterable[Path], folder: Path | None, report: Callable[[str], None]) -> Iterator[Item]:
+    """Read those of the files that are images; names are from the folder on, if there is one."""
+    others = []
+    for path in paths:
+        if path.suffix.lower() not in IMAGE_ENDINGS:
+            others.append(path)
+            continue
+        name = path.as_posix() if folder is None else path.relative_to(folder).as_posix()
         try:
             if not is_name(name):
                 raise ValueError(f"the name {name!r} must be printable UTF-8; rename it")
             yield image_item(path, name)
         except (OSError, ValueError) as error:
             report(f"left out: {' '.join(str(error).split())}")
+    if others:
+        rest = f" and {len(others) - 1:,} more files are no images" if others[1:] else " is no image"
+        report(f"left out: {others[0]}{rest}")
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Give the image files, by their names, in the order of their paths."""
+    """Give the files of a folder and of the folders in it, in the order of their paths."""
     for at, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() in IMAGE_ENDINGS:
-                yield Path(at, name)
+        yield from (Path(at, name) for name in sorted(files) if not name.startswith("."))
 
 
 def _check_image(content: bytes, path: Path) -> None:

@@ -27,9 +27,16 @@ MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>"])
 
 @dataclass(frozen=True)
 class DataTable:
-    """Named columns of one length, each a 1-D array of numbers, or of objects: text, or None where missing."""
+    """Named columns of one length, each a 1-D array of numbers, or of objects: text, or None where missing.
+
+    Parameters
+    ----------
+    columns : by their names.
+    folder : where paths in the table begin, unless they are absolute: the folder of its file.
+    """
 
     columns: dict[str, NDArray[Any]]
+    folder: Path = Path()
 
     @property
     def n_rows(self) -> int:
@@ -107,7 +114,7 @@ def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> Da
         )
     if lengths[0] == 0:
         raise ValueError(f"{path} must have at least one row; got only the names of {len(names)} columns")
-    return DataTable(dict(zip(names, columns)))
+    return DataTable(dict(zip(names, columns)), path.parent)
 
 
 def _check_delimiter(delimiter: str) -> str:

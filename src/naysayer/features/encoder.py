@@ -25,9 +25,12 @@ class Encoder(Protocol):
     Attributes
     ----------
     kind : of the examples; a key of :data:`KINDS`.
+    device, verbose : where features are computed that take long, and whether a bar shows how far that is.
     """
 
     kind: str
+    device: str
+    verbose: int
 
     @property
     def notes(self) -> list[str]:

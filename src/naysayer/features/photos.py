@@ -270,6 +270,7 @@ class PhotoEncoder:
     """
 
     kind = "image"
+    device = "auto"
 
     def __init__(self, side: int = MOST_PIXELS, channels: int = 3, *, pixels: bool = False, verbose: int = 0) -> None:
         self.side, self.channels, self.pixels, self.verbose = side, channels, pixels, verbose
@@ -302,7 +303,9 @@ class PhotoEncoder:
         new = {item.id: item for item in examples if item.id not in self._read}
         if new and self.photos is not None:
             given = [Picture(item.path or "", repr(item.name)) for item in new.values()]
-            self._read |= dict(zip(new, self.photos.set_params(verbose=self.verbose).transform(given)))
+            self._read |= dict(
+                zip(new, self.photos.set_params(verbose=self.verbose, device=self.device).transform(given))
+            )
         elif new:
             self._read |= {id: self._pixels(item) for id, item in new.items()}
         return np.stack([self._read[item.id] for item in examples])

@@ -22,6 +22,24 @@ class RecordEncoder:
         self.table, self.columns = table or TableEncoder(), list(columns)
 
     @property
+    def device(self) -> str:
+        """Where features of texts are computed."""
+        return self.table.device
+
+    @device.setter
+    def device(self, device: str) -> None:
+        self.table.device = device
+
+    @property
+    def verbose(self) -> int:
+        """Whether a bar shows how far that is."""
+        return self.table.verbose
+
+    @verbose.setter
+    def verbose(self, verbose: int) -> None:
+        self.table.verbose = verbose
+
+    @property
     def notes(self) -> list[str]:
         """What was left out and why, one line each."""
         return self.table.notes

@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.common.checks import near
+from naysayer.data.items import IMAGE_ENDINGS
 from naysayer.data.tables import DataTable, day_of, days_of, number_of, numbers_of, texts_of
+from naysayer.features.blocks import Block, Features, PhotoBlock, TextBlock, balance, block_from_dict
 from naysayer.labels.checks import alike
 
 _MOST_CATEGORIES = 100
 _MANY = 20  # rows from which values that never repeat are no chance
 _FARTHEST = 1e6  # standard deviations; beyond it a value is cut, so that float32 holds it
+_SEVERAL = 4  # words per text, on average, from which texts are read and not left out
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What somebody says of a table's columns, whatever they look like.
+
+    Parameters
+    ----------
+    drop : to be left out, the labels among them.
+    categorical, numeric : to be read so; they are never taken for ids.
+    image : that hold paths of pictures, absolute or from the table's folder.
+    text : that hold texts.
+    """
+
+    drop: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    numeric: Sequence[str] = ()
+    image: Sequence[str] = ()
+    text: Sequence[str] = ()
+
+    def without(self, name: str) -> Columns:
+        """Leave out one more column, such as the labels."""
+        return replace(self, drop=(name, *self.drop))
+
+    def uses(self, table: DataTable) -> dict[str, str]:
+        """Give the use of each column that is named; all must be there, and have one use."""
+        uses: dict[str, str] = {}
+        for use in (one.name for one in fields(self)):
+            for name in getattr(self, use):
+                table.column(name)
+                if uses.setdefault(name, use) != use:
+                    raise ValueError(f"a column must have one use; {name!r} is both in {uses[name]} and in {use}")
+        return uses
 
 
 def _finite(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -149,7 +187,7 @@ class _Category:
         out[rows, codes[rows]] = 1
 
 
-_Column = _Number | _Date | _Category
+_Column = _Number | _Date | _Category | Block
 
 
 @dataclass(frozen=True)
@@ -162,8 +200,17 @@ class _Reading:
     is_id: bool = False
 
 
-def _read_column(name: str, values: NDArray[Any], kind: str | None) -> _Reading:
-    """Choose how to read a column; `kind` is "categorical" or "numeric" where somebody said so."""
+def _read_column(name: str, table: DataTable, kind: str | None) -> _Reading:
+    """Choose how to read a column; `kind` is "categorical", "numeric", "image" or "text" where somebody said so."""
+    values = table.columns[name]
+    if kind == "image":
+        if not PhotoBlock.available():
+            raise ImportError(
+                f"column {name!r} can be read as pictures once their network is there; {PhotoBlock.remedy}"
+            )
+        return _read_block(PhotoBlock(name), table)
+    if kind == "text":
+        return _read_block(TextBlock(name), table)
     if kind != "categorical":
         numbers = numbers_of(values)
         if numbers is not None:
@@ -174,7 +221,29 @@ def _read_column(name: str, values: NDArray[Any], kind: str | None) -> _Reading:
         if days is not None:
             date = _Date.fit(name, days)
             return _unless_constant(f"date, as {', '.join(date.parts)}{_missing(days)}", date)
-    return _read_texts(name, values, kind)
+    if kind is None and (pictures := _read_paths(name, table)):
+        return pictures
+    return _read_texts(name, table, kind)
+
+
+def _read_block(block: Block, table: DataTable, *warnings: str) -> _Reading:
+    """Read a column of pictures or of texts."""
+    return _Reading(", ".join([block.what, *block.lacks(table)]), block, warnings)
+
+
+def _read_paths(name: str, table: DataTable) -> _Reading | None:
+    """Read a column as paths of pictures if nearly all of its values look so and some of the first are there."""
+    paths = [text for text in texts_of(table.columns[name]) if text is not None]
+    n_alike = sum(Path(path).suffix.lower() in IMAGE_ENDINGS for path in paths)
+    if n_alike < max(2, 0.95 * len(paths)):
+        return None
+    if not any(os.path.isfile(table.folder / path) for path in paths[:10]):
+        said = f"column {name!r} looks as if it held paths of pictures, but the first are not in {table.folder}"
+        found = _read_texts(name, table, None)
+        return replace(found, warnings=(*found.warnings, said))
+    if PhotoBlock.available():
+        return _read_block(PhotoBlock(name), table)
+    return _Reading(f"left out: pictures; to learn from them, {PhotoBlock.remedy}", None)
 
 
 def _read_numbers(name: str, values: NDArray[Any], numbers: NDArray[np.float64], kind: str | None) -> _Reading:
@@ -199,17 +268,24 @@ def _read_numbers(name: str, values: NDArray[Any], numbers: NDArray[np.float64],
     return _unless_constant(said, _Number.fit(name, numbers), *warnings)
 
 
-def _read_texts(name: str, values: NDArray[Any], kind: str | None) -> _Reading:
-    """Read a column of texts as categories; one that hardly repeats itself is left out, unless it was asked for."""
-    counts = Counter(texts_of(values))
+def _read_texts(name: str, table: DataTable, kind: str | None) -> _Reading:
+    """Read a column of texts as categories, or those of several words as texts; unless it was asked for, one that
+    hardly repeats itself is no category.
+    """
+    counts = Counter(texts_of(table.columns[name]))
     n_missing = counts[None]
-    n_distinct, n_known = len(counts) - (n_missing > 0), len(values) - n_missing
+    n_distinct, n_known = len(counts) - (n_missing > 0), table.n_rows - n_missing
     if kind is None and n_distinct == n_known > 1 and _says_id(name):
         return _Reading("left out: an id, different in every row", None, is_id=True)
     warnings = [f"column {name!r} looks as if it held {what}" for pattern, what in _ODD if _all_match(pattern, counts)]
     unique = n_distinct == n_known >= _MANY
     if kind is None and (unique or (n_distinct > _MOST_CATEGORIES and 2 * n_distinct > n_known)):
-        return _Reading(f"left out: {n_distinct} different texts in {n_known} rows", None, tuple(warnings))
+        said = f"left out: {n_distinct} different texts in {n_known} rows"
+        if sum(len(_WORD.findall(text)) for text in counts if text) < _SEVERAL * n_distinct:
+            return _Reading(said, None, tuple(warnings))
+        if TextBlock.available():
+            return _read_block(TextBlock(name), table, *warnings)
+        return _Reading(f"{said}; to learn from them, {TextBlock.remedy}", None, tuple(warnings))
     by_count = sorted((text for text in counts if counts[text]), key=lambda text: (-counts[text], text or ""))
     kept = by_count[:_MOST_CATEGORIES] if len(by_count) > 1 else []
     if same := alike(text for text in kept if text is not None):
@@ -243,10 +319,14 @@ def _all_match(pattern: str, texts: Iterable[str | None]) -> bool:
     return len(some) > 1 and all(re.fullmatch(pattern, text) for text in some)
 
 
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]+")  # scripts without spaces: each sign counts
 _ODD = (
     (r"\d{1,2}([/.-])\d{1,2}\1\d{2,4}|\d{4}([/.])\d{1,2}\2\d{1,2}", "dates; write them as 2020-12-31"),
     (r"[+-]?\d+,\d+", "numbers with a decimal comma; write them as 3.14"),
 )
+
+
+_NOTHING_SAID = Columns()
 
 
 class TableEncoder:
@@ -257,7 +337,12 @@ class TableEncoder:
     weekday and hour where those vary. Any other column becomes one feature for each of its 100 most frequent values, a
     missing value counting as one; rarer and unseen values are all zeros. Left out are constant columns, ids (whole
     numbers or texts that differ in every row, in a column called so, or that count the rows), and texts that hardly
-    repeat themselves.
+    repeat themselves. Pictures, named by their paths, and texts of several words become the features of
+    :class:`naysayer.features.Photos` and :class:`naysayer.features.Texts`, standardised, where those are installed.
+
+    Parameters
+    ----------
+    device, verbose : where features of pictures and texts are computed, and whether a bar shows how far that is.
 
     Attributes
     ----------
@@ -279,7 +364,8 @@ class TableEncoder:
 
     kind = "table"
 
-    def __init__(self) -> None:
+    def __init__(self, *, device: str = "auto", verbose: int = 0) -> None:
+        self.device, self.verbose = device, verbose
         self.notes: list[str] = []
         self.warnings: list[str] = []
         self.readings: dict[str, str] = {}
@@ -287,50 +373,51 @@ class TableEncoder:
         self._columns: list[_Column] = []
 
     @property
+    def balanced(self) -> bool:
+        """Whether the scales of columns are set against each other, and are to be kept: pictures beside numbers."""
+        return len(self._columns) > 1 and any(isinstance(column, Block) for column in self._columns)
+
+    @property
+    def pictures(self) -> list[str]:
+        """The columns of paths of pictures, which tell rows apart as ids do."""
+        return [column.name for column in self._columns if isinstance(column, PhotoBlock)]
+
+    @property
     def feature_names_(self) -> list[str]:
         """The D features, in the order of the matrix's columns."""
         return [name for column in self._columns for name in column.names()]
 
-    def fit(
-        self,
-        examples: DataTable,
-        drop: Sequence[str] = (),
-        categorical: Sequence[str] = (),
-        numeric: Sequence[str] = (),
-    ) -> TableEncoder:
+    def fit(self, examples: DataTable, columns: Columns = _NOTHING_SAID) -> TableEncoder:
         """Learn from the training rows how to encode them.
 
         Parameters
         ----------
         examples : the rows.
-        drop : columns to leave out, the labels among them.
-        categorical, numeric : columns to read so, whatever they look like; they are never taken for ids.
+        columns : what is known of them beside their looks.
         """
-        self.read(examples, drop, categorical, numeric)
+        self.fit_transform(examples, columns)
+        return self
+
+    def fit_transform(self, examples: DataTable, columns: Columns = _NOTHING_SAID) -> NDArray[np.float32]:
+        """Do what :meth:`fit` and :meth:`transform` do; features that take long are computed once."""
+        self.read(examples, columns)
         if not self._columns:
             why = "; ".join(self.notes[:3]) or "there is no other column than the labels"
             raise ValueError(f"the table must have a column to learn from; got none: {why}")
-        return self
+        blocks = [column for column in self._columns if isinstance(column, Block)]
+        computed = {block.name: block.fit(examples, self.device, self.verbose) for block in blocks}
+        balance(blocks, sum(len(column.names()) for column in self._columns if not isinstance(column, Block)))
+        self.readings |= {block.name: f"{self.readings[block.name]}, as {block.became()}" for block in blocks}
+        return self._matrix(examples, computed)
 
-    def read(
-        self,
-        examples: DataTable,
-        drop: Sequence[str] = (),
-        categorical: Sequence[str] = (),
-        numeric: Sequence[str] = (),
-    ) -> TableEncoder:
-        """Do what :meth:`fit` does, but allow that no column is left to learn from."""
-        kinds: dict[str, str] = {}
-        for kind, names in (("drop", drop), ("categorical", categorical), ("numeric", numeric)):
-            for name in names:
-                examples.column(name)
-                if kinds.setdefault(name, kind) != kind:
-                    raise ValueError(f"a column must have one use; {name!r} is both in {kinds[name]} and in {kind}")
+    def read(self, examples: DataTable, columns: Columns = _NOTHING_SAID) -> TableEncoder:
+        """Say how columns are read, without learning their scales; no column may be left to learn from."""
+        uses = columns.uses(examples)
         self.notes, self.warnings, self.readings, self.ids, self._columns = [], [], {}, [], []
-        for name, values in examples.columns.items():
-            if kinds.get(name) == "drop":
+        for name in examples.columns:
+            if uses.get(name) == "drop":
                 continue
-            reading = _read_column(name, values, kinds.get(name))
+            reading = _read_column(name, examples, uses.get(name))
             self.readings[name] = reading.said
             if reading.column is None:
                 self.notes.append(f"column {name!r} is {reading.said}")
@@ -353,17 +440,27 @@ class TableEncoder:
         if absent:
             named = ", ".join(near(name, examples.columns) for name in absent[:3]) + ", ..." * (len(absent) > 3)
             raise ValueError(f"the table must have the columns learned from; it lacks {len(absent)}: {named}")
+        blocks = [column for column in self._columns if isinstance(column, Block)]
+        return self._matrix(examples, {b.name: b.compute(examples, self.device, self.verbose) for b in blocks})
+
+    def _matrix(self, examples: DataTable, computed: dict[str, Features]) -> NDArray[np.float32]:
+        """Put the features of all columns side by side; those of blocks are computed already."""
         widths = [len(column.names()) for column in self._columns]
         X = np.zeros((examples.n_rows, sum(widths)), dtype=np.float32)
         start = 0
         for column, width in zip(self._columns, widths):
-            column.encode(examples.columns[column.name], X[:, start : start + width])
+            part = X[:, start : start + width]
+            if isinstance(column, Block):
+                column.encode(computed.pop(column.name), part)
+            else:
+                column.encode(examples.columns[column.name], part)
             start += width
         return X
 
     def to_dict(self) -> dict[str, Any]:
         """Give the state as what JSON can hold."""
-        return {"kind": self.kind, "columns": [asdict(column) for column in self._columns], "notes": list(self.notes)}
+        columns = [column.to_dict() if isinstance(column, Block) else asdict(column) for column in self._columns]
+        return {"kind": self.kind, "columns": columns, "notes": list(self.notes)}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> TableEncoder:
@@ -379,6 +476,8 @@ class TableEncoder:
 
 def _from_dict(column: dict[str, Any]) -> _Column:
     """Make what encodes a column from its state."""
+    if "reads" in column:
+        return block_from_dict(column)
     if "parts" in column:
         return _Date(column["name"], {part: _Number(**number) for part, number in column["parts"].items()})
     return _Category(**column) if "categories" in column else _Number(**column)

@@ -295,6 +295,7 @@ class TextEncoder:
     """
 
     kind = "text"
+    device, verbose = "auto", 0
 
     def __init__(self, words: Sequence[str] = (), idf: Sequence[float] = ()) -> None:
         self.notes: list[str] = []
@@ -351,7 +352,7 @@ class TextEncoder:
         contents = _contents(examples)
         if self.texts is None:
             return np.asarray(self._vectorizer.transform(contents).toarray())
-        embedded = self.texts.transform(contents)
+        embedded = self.texts.set_params(verbose=self.verbose, device=self.device).transform(contents)
         if self.components is None:
             return embedded
         counted = self._vectorizer.transform(contents) @ self.components.astype(np.float32).T

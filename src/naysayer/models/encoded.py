@@ -51,12 +51,21 @@ class EncodedModel:
         self.model.save(path, extra=self.about | {"encoder": self.encoder.to_dict()})
 
     @classmethod
-    def load(cls: type[Self], path: str | os.PathLike[str], device: str = "auto") -> Self:
-        """Load what :meth:`save` saved."""
+    def load(cls: type[Self], path: str | os.PathLike[str], device: str = "auto", verbose: int = 0) -> Self:
+        """Load what :meth:`save` saved.
+
+        Parameters
+        ----------
+        path : of the folder.
+        device : where features and predictions are computed.
+        verbose : 1 shows a bar while features are computed that take long.
+        """
         model = ComplementaryClassifier.load(path, device=device)
         about = dict(model.extra_)
         # Models from tables and from stores used to keep the encoder under a name of their own.
         states = [about.pop(name) for name in ("encoder", "items", "table") if name in about]
         if not states:
             raise ValueError(f"the model at {path} was not trained by `naysayer train`; use it from Python")
-        return cls(model, encoder_from_dict({"kind": "table"} | states[0]), about)
+        encoder = encoder_from_dict({"kind": "table"} | states[0])
+        encoder.device, encoder.verbose = device, verbose
+        return cls(model, encoder, about)
