@@ -26,6 +26,7 @@ from naysayer.cli.console import (
     Ordinary,
     Transition,
     check_overwriting,
+    check_report,
     check_writable,
     column_lines,
     named_interval,
@@ -57,6 +58,7 @@ FOR_STORES = {
     "force",
     "device",
     "as_json",
+    "report",
 }  # options that a store's training takes
 
 
@@ -116,6 +118,9 @@ def train(
         bool, typer.Option("--restart", help="Begin anew where an interrupted training would be resumed.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the model that the folder has.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML file to write: how good the model is, what it predicts, where it errs.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of splits, starts and shuffles.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
@@ -129,6 +134,8 @@ def train(
     check_writable(out)
     check_count(epochs, "--epochs")
     check_overwriting(out, force)
+    if report is not None:
+        check_report(report, out)
     if is_store(table):
         _refuse_options_of_tables(context, table)
         from_store = _train_on_store(table, network, epochs, seed, device)
@@ -158,10 +165,25 @@ def train(
     trained.save(out)
     if as_json:
         print_json({"model": str(out), "classes": trained.model.classes_} | about)
-        return
-    for line in lines:
-        print(line)
-    print(f"saved in {out}; next: naysayer predict {out} {unit}")
+    else:
+        for line in lines:
+            print(line)
+        print(f"saved in {out}; next: naysayer predict {out} {unit}")
+    if report is not None:  # last: nothing that was learned or said can be lost by it
+        _write_report(report, trained, None if is_store(table) else labelled, Path(table).name, seed)
+        if not as_json:
+            print(f"report in {report}")
+
+
+def _write_report(path: Path, trained: Any, labelled: LabelledTable | None, source: str, seed: int) -> None:
+    """Write what there is to look at; a store's training brings along what it rests on."""
+    from naysayer.report import Evidence, write
+
+    if labelled is None:
+        evidence = Evidence.from_answers(*trained.judged, said=_said_of_answers(trained))
+    else:
+        evidence = Evidence.from_labels(trained.model, labelled.examples, labelled.y_bar, labelled.said)
+    write(path, trained, evidence, source=source, seed=seed)
 
 
 def _refuse_options_of_tables(context: typer.Context, store: str) -> None:
@@ -273,14 +295,19 @@ def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     about["learned"] = trained.model.learned_
     guessing = 100 / len(trained.model.classes_)
     nothing = f"nothing was learned that can be told from guessing, which has {guessing:.0f} %; collect more answers"
+    return about | {"accuracy": named_interval(trained.accuracy)}, [
+        *([] if trained.model.learned_ else [nothing]),
+        _said_of_answers(trained),
+        f"estimated accuracy: {percent(*trained.accuracy)} %, from answers that had no part in what they judge",
+    ]
+
+
+def _said_of_answers(trained: Trained) -> str:
+    """What the answers are, in one line."""
     wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
     if trained.error_rate == 0:
         wrong = "no two answers to one question differ"
-    return about | {"accuracy": named_interval(trained.accuracy)}, [
-        *([] if trained.model.learned_ else [nothing]),
-        f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}",
-        f"estimated accuracy: {percent(*trained.accuracy)} %, from answers that had no part in what they judge",
-    ]
+    return f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}"
 
 
 # ---- predict ----------------------------------------------------------------------------------------------------

@@ -10,13 +10,15 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.collect.store import Store
+from naysayer.data.items import Item
 from naysayer.engine.networks import NETWORKS
 from naysayer.features.encoder import Encoder, fit_encoder
 from naysayer.features.photos import PhotoEncoder
@@ -32,8 +34,27 @@ LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could
 ID_LENGTH = 12  # hexadecimal digits by which a model remembers an item: two alike among a million are no harm
 
 
+class Judged(NamedTuple):
+    """What the estimated accuracy rests on: N items, the answers about them, and the classes predicted for them, (N,).
+
+    `sure` (N,) are the probabilities of these classes. Both come from runs that had held the item out, where it has a
+    label to learn from.
+    """
+
+    items: list[Item]
+    answers: Answers
+    predicted: NDArray[np.int64]
+    sure: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Trained(EncodedModel):
-    """A model that learned from a store, with the answers and items that it learned from and its estimated accuracy."""
+    """A model that learned from a store, with the answers and items that it learned from and its estimated accuracy.
+
+    `judged` is None in a model that was loaded.
+    """
+
+    judged: Judged | None = None
 
     @property
     def accuracy(self) -> Interval:
@@ -167,9 +188,10 @@ def train(
         model.fit(X[rows], known.ruled_out[rows])
     # Items without a label, at which nobody could tell or answers contradict each other, teach nothing, but are
     # predicted: an estimate without them would leave out the very answers that speak against a model.
-    predicted = model.predict_proba(X).argmax(axis=1)
+    p = model.predict_proba(X)
+    predicted, sure = p.argmax(axis=1), p.max(axis=1).astype(np.float64)
     held_out = model.held_out_
-    predicted[rows[held_out.rows]] = held_out.classes
+    predicted[rows[held_out.rows]], sure[rows[held_out.rows]] = held_out.classes, held_out.sure
     bounds = _accuracy(said, predicted, known.ruled_out[rows], rows, error_rate, confidence)
     model.estimated_accuracy_ = held_out.interval(bounds)
     model.classes_, model.classes = np.array(project.classes), None
@@ -177,7 +199,7 @@ def train(
     n_answers = sum(standing.value != "skip" for standing in given)
     seen = sorted({id[:ID_LENGTH] for id in said.items})  # also those whose answers contradict each other
     about = {"network": network, "error_rate": e, "n_answers": n_answers, "n_items": len(rows), "learned_from": seen}
-    return Trained(model, encoder, about)
+    return Trained(model, encoder, about, Judged(ordered, said, predicted, sure))
 
 
 def _accuracy(
