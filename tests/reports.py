@@ -19,39 +19,38 @@ from naysayer.models.encoded import EncodedModel
 from naysayer.report import Evidence
 
 NASTY = '<script>alert("x")</script> & "quoted"'
-SHAPES = ("circle", "square", "triangle", NASTY)
-SUBJECTS = {
-    "billing": "invoice charged twice refund card payment receipt yearly plan",
-    "bug": "crash error screen freezes button broken after update login",
-    NASTY: "please add dark mode export feature wish shortcut would love <b>bold</b>",
-}
-FILLER = "the and we a my with it on is to hello thanks today again since there was".split()
+SUBJECTS = (
+    "invoice charged twice refund card payment receipt yearly plan",
+    "crash error screen freezes button broken after update login",
+    "please add dark mode export feature wish shortcut would love <b>bold</b>",
+)
+FILLER = ("the", "and", "we", "a", "my", "with", "it", "on", "is", "to", "hello", "thanks", "today", "again", "since")
 
 
-def table(n: int = 240, *, learned: bool = True, seed: int = 0) -> tuple[EncodedModel, Evidence]:
-    """Flowers with an id, a text, missing values and a name that is a tag; or labels that have nothing to do with them."""
+def table(n: int = 160, *, learned: bool = True, odd: str = NASTY, seed: int = 0) -> tuple[EncodedModel, Evidence]:
+    """Flowers with an id, missing values and a name that is a tag; or labels that have nothing to do with them."""
     rng = np.random.default_rng(seed)
     y = rng.integers(3, size=n)
     columns = {
         "id": np.arange(1000, 1000 + n),
-        "petal length": np.round(1.5 + 1.6 * y + rng.normal(0, 0.4, n), 2),
-        "petal width": np.where(rng.random(n) < 0.05, np.nan, np.round(0.3 + 0.7 * y + rng.normal(0, 0.2, n), 2)),
-        NASTY: rng.normal(size=n).round(3),
+        "petal length": np.round(1.5 + 1.6 * y + rng.normal(0, 0.9, n), 2),
+        "petal width": np.where(rng.random(n) < 0.05, np.nan, np.round(0.3 + 0.7 * y + rng.normal(0, 0.5, n), 2)),
+        odd: rng.normal(size=n).round(3),
         "colour": np.array(["white", "violet", "blue"], dtype=object)[(y + (rng.random(n) < 0.3)) % 3],
     }
-    classes = ["setosa", "versicolor", NASTY]
+    classes = ["setosa", "versicolor", odd]
     y_bar = complement(y, 3, random_state=seed) if learned else rng.integers(3, size=n)
     examples = DataTable(columns | {"answer": np.array([f"!{classes[k]}" for k in y_bar], dtype=object)})
     encoder = TableEncoder().fit(examples, drop=["answer"])
     model = ComplementaryClassifier(
-        ["linear", "forward"], max_epochs=20, lr=0.01, n_seeds=4, classes=np.arange(3), device="cpu", random_state=seed
+        ["linear", "forward"], max_epochs=20, lr=0.01, n_seeds=2, classes=np.arange(3), device="cpu", random_state=seed
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that nothing was learned
         model.fit(encoder.transform(examples), y_bar)
     model.classes_, model.classes = np.array(classes), None
     trained = EncodedModel(model, encoder, {"label": "answer", "id": "id"})
-    return trained, Evidence.from_labels(model, examples, y_bar, f"labels: {n} 'not this class'")
+    return trained, Evidence.from_labels(f"labels: {n} 'not this class'", model, examples, y_bar)
 
 
 def photo(kind: int, rng: np.random.Generator) -> Image.Image:
@@ -92,30 +91,30 @@ def answered(path: Path, classes: tuple[str, ...], items: list[Any], truth: list
 def _trained(store: Store, **options: Any) -> tuple[EncodedModel, Evidence]:
     with store:
         trained = train(store, max_epochs=20, n_seeds=1, device="cpu", **options)
-    return trained, Evidence.from_answers(*trained.judged, said=f"{trained.n_answers} answers")
+    return trained, Evidence.from_answers(f"{trained.n_answers} answers", *trained.judged)
 
 
-def photos(folder: Path, n: int = 120, answers: int = 300) -> tuple[EncodedModel, Evidence]:
+def photos(folder: Path, n: int = 80, answers: int = 180, odd: str = NASTY) -> tuple[EncodedModel, Evidence]:
     """Photos of shapes, one of which has a name that is a tag."""
     rng = np.random.default_rng(0)
     truth, items = rng.integers(4, size=n).tolist(), []
     for i, kind in enumerate(truth):
         path = folder / f"{i:04}.jpg"
         photo(kind, rng).save(path, quality=90)
-        items.append(image_item(path, f"{i:04} {NASTY.replace('/', '')}.jpg" if i % 10 == 0 else path.name))
-    return _trained(answered(folder / "photos.db", SHAPES, items, truth, answers, 0.03))
+        items.append(image_item(path, f"{i:04} {odd.replace('/', '')}.jpg" if i % 10 == 0 else path.name))
+    return _trained(answered(folder / "photos.db", ("circle", "square", "triangle", odd), items, truth, answers, 0.03))
 
 
-def texts(folder: Path, n: int = 150, answers: int = 300) -> tuple[EncodedModel, Evidence]:
+def texts(folder: Path, n: int = 90, answers: int = 180, odd: str = NASTY) -> tuple[EncodedModel, Evidence]:
     """Tickets of three kinds."""
     rng = np.random.default_rng(0)
     truth, items = rng.integers(3, size=n).tolist(), []
     for i, k in enumerate(truth):
-        own = SUBJECTS[tuple(SUBJECTS)[k]].split()
+        own = SUBJECTS[k].split()
         words = [*rng.choice(own, 6), *rng.choice(FILLER, int(rng.integers(6, 60)))]
         rng.shuffle(words)
         items.append(text_item(" ".join(words).capitalize() + f", no. {i}.", f"tickets.csv row {i}"))
-    return _trained(answered(folder / "texts.db", tuple(SUBJECTS), items, truth, answers, 0.03))
+    return _trained(answered(folder / "texts.db", ("billing", "bug", odd), items, truth, answers, 0.03))
 
 
 def records(folder: Path, n: int = 80, answers: int = 160) -> tuple[EncodedModel, Evidence]:

@@ -180,9 +180,9 @@ def _write_report(path: Path, trained: Any, labelled: LabelledTable | None, sour
     from naysayer.report import Evidence, write
 
     if labelled is None:
-        evidence = Evidence.from_answers(*trained.judged, said=_said_of_answers(trained))
+        evidence = Evidence.from_answers(_said_of_answers(trained), *trained.judged)
     else:
-        evidence = Evidence.from_labels(trained.model, labelled.examples, labelled.y_bar, labelled.said)
+        evidence = Evidence.from_labels(labelled.said, trained.model, labelled.examples, labelled.y_bar)
     write(path, trained, evidence, source=source, seed=seed)
 
 

@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 
 MOST_TEXTS = 5000  # that words are counted in
 MOST_WORDS = 10  # of a class
-LEAST_SCORE = 2.5  # standard errors by which a word is more frequent in a class than elsewhere
+LEAST_SCORE = 3.5  # standard errors by which a word is more frequent in a class than elsewhere
 MOST_FEATURES = 10
 
 

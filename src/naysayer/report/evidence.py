@@ -26,7 +26,8 @@ BLOCK = 50_000  # rows whose weights are held at a time
 class Confusion(NamedTuple):
     """Of the examples predicted to be class j (rows) the share that is of class k (columns), estimated: (K, K).
 
-    `error` are the standard errors, NaN where fewer than two examples were predicted so; `number` (K,) how many were.
+    `error` are the standard errors, as if two more examples, whose weights lie at either end of their range, had been
+    predicted so: where few labels all agree, chance did not stop. `number` (K,) are how many were predicted so.
     """
 
     share: Floats
@@ -40,15 +41,16 @@ class Evidence:
 
     Parameters
     ----------
+    said : what the labels are, in one line.
     examples : N of them: a table, or items.
     ruled_out : (N, K) what the labels say; a row without any says nothing.
     rows, predicted, sure : (n,) the examples that were held out, the classes that runs which had not seen them
         predicted, and the probabilities of these classes.
     confusion : of these predictions.
     prior : estimated shares of the classes, three arrays (K,).
-    said : what the labels are, in one line.
     """
 
+    said: str
     examples: DataTable | Sequence[Item]
     ruled_out: Bools
     rows: Ints
@@ -56,11 +58,10 @@ class Evidence:
     sure: Floats
     confusion: Confusion
     prior: Interval
-    said: str
 
     @classmethod
     def from_labels(
-        cls, model: ComplementaryClassifier, examples: DataTable | Sequence[Item], y_bar: NDArray[Any], said: str
+        cls, said: str, model: ComplementaryClassifier, examples: DataTable | Sequence[Item], y_bar: NDArray[Any]
     ) -> Evidence:
         """Take labels that a model was just fitted to: (N,) class indices that are ruled out, or the (N, K) matrix."""
         n_classes, transition, held_out = len(model.classes_), model.transition, model.held_out_
@@ -72,11 +73,11 @@ class Evidence:
             return np.asarray(unbiased_weights(y_bar[rows[block]], n_classes, transition), dtype=np.float64)
 
         found = _confusion(weights, held_out.classes, n_classes)
-        return cls(examples, ruled_out, rows, held_out.classes, held_out.sure, found, prior, said)
+        return cls(said, examples, ruled_out, rows, held_out.classes, held_out.sure, found, prior)
 
     @classmethod
     def from_answers(
-        cls, items: Sequence[Item], answers: measured.Answers, predicted: Ints, sure: Floats, said: str
+        cls, said: str, items: Sequence[Item], answers: measured.Answers, predicted: Ints, sure: Floats
     ) -> Evidence:
         """Take answers, and what was predicted for their items by runs that had not seen them.
 
@@ -92,7 +93,7 @@ class Evidence:
             prior = metrics.class_prior_interval(ruled_out, n_classes=n_classes)
         found = _confusion(weights.__getitem__, predicted[rows], n_classes)
         everything = np.arange(len(items))
-        return cls(items, ruled_out, everything, predicted, sure, found, prior, said)
+        return cls(said, items, ruled_out, everything, predicted, sure, found, prior)
 
     @property
     def n_examples(self) -> int:
@@ -117,21 +118,27 @@ class Evidence:
         if (~out).sum() == 1:
             return f"is {classes[int(np.argmin(out))]}"
         if out.sum() * 2 <= len(out) or out.sum() <= 3:
-            return "not " + ", not ".join(classes[k] for k in np.flatnonzero(out).tolist())
-        return "one of " + ", ".join(classes[k] for k in np.flatnonzero(~out).tolist())
+            return f"not {_listed([classes[k] for k in np.flatnonzero(out).tolist()])}"
+        return _listed([classes[k] for k in np.flatnonzero(~out).tolist()])
 
 
 def _confusion(weights: Any, predicted: Ints, n_classes: int) -> Confusion:
     """Average rows of weights over examples that are predicted alike; `weights` gives those of a slice."""
     sums, squares = np.zeros((2, n_classes, n_classes))
+    ends = np.array([0.0, 1.0])
     for start in range(0, len(predicted), BLOCK):
         block = slice(start, start + BLOCK)
         w = weights(block)
         np.add.at(sums, predicted[block], w)
         np.add.at(squares, predicted[block], w**2)
+        ends = np.array([min(ends[0], w.min()), max(ends[1], w.max())])
     count = np.bincount(predicted, minlength=n_classes)
     n = np.maximum(count, 1)[:, None]
-    variance = np.maximum(squares / n - (sums / n) ** 2, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.where(n > 1, np.sqrt(variance / (n - 1)), np.nan)
-    return Confusion(sums / n, error, count)
+    mean = (sums + ends.sum()) / (n + 2)
+    variance = np.maximum((squares + (ends**2).sum()) / (n + 2) - mean**2, 0.0)
+    return Confusion(sums / n, np.sqrt(variance / (n + 2)), count)
+
+
+def _listed(names: list[str]) -> str:
+    """Names as a sentence has them."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -7,7 +7,7 @@ import io
 import warnings
 from typing import Any
 
-SIDE = 96  # pixels of a picture's sides
+SIDE = 112  # pixels of a picture's sides
 MOST_BYTES = 6000  # of a picture
 MOST_PICTURES = 330  # of a page: with base64, 330 × 6,000 × 4 / 3 are at most 2.6 MB
 

@@ -24,6 +24,7 @@ from naysayer.report.pictures import MOST_PICTURES, thumbnail
 from naysayer.report.style import CSS
 
 MOST_CLASSES = 12  # rows of a confusion matrix; the other classes are taken together
+MOST_GALLERIES = 40  # classes of which examples are shown
 MOST_SHOWN = 24  # photos that are least sure, and that answers contradict; of texts and rows a half of it
 MOST_COLUMNS = 6  # of a table, shown with each of its rows
 MOST_READINGS = 60  # columns whose reading is told
@@ -48,7 +49,8 @@ def write(
     source : what it was trained on, for people, such as the name of a file.
     seed : of what is drawn to be shown.
     """
-    write_text(path, Report(trained, evidence, source, seed).html())
+    page = Report(trained, evidence, source, seed).html()
+    write_text(path, page.encode("utf8", "replace").decode("utf8"))  # a file's name need not be UTF-8
 
 
 class Report:
@@ -69,9 +71,9 @@ class Report:
 
     def html(self) -> str:
         """Give the page."""
-        sections = [self.accuracy(), self.shares(), self.members(), self.confusion()]
-        sections += [self.words(), self.spread(), self.by_class(), self.contradicted(), self.least_sure()]
-        sections += [self.map(), self.features()]
+        sections = [self.accuracy(), self.shares(), self.confusion(), self.words(), self.spread()]
+        sections += [self.by_class(), self.contradicted(), self.least_sure(), self.map()]
+        sections += [self.members(), self.features()]
         body = f"{self.header()}<main>\n{''.join(sections)}</main>\n{self.footer()}"
         return html_page(f"{self.source}: report", CSS, body)
 
@@ -82,7 +84,7 @@ class Report:
         facts = {self.many: self.evidence.n_examples, "with a label": self.evidence.n_labelled}
         if "n_answers" in self.trained.about:
             facts["answers"] = self.trained.about["n_answers"]
-        facts |= {"classes": len(self.classes), f"numbers per {self.one}": int(np.prod(self.X.shape[1:]))}
+        facts |= {"classes": len(self.classes), f"numbers per {self.one}": self._numbers()}
         tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{number:,}</dd></div>" for name, number in facts.items())
         return (
             f'<header><p class="brand">{BRAND}naysayer report</p>\n'
@@ -102,7 +104,7 @@ class Report:
                 "<code>naysayer plan</code> says how many a margin takes.</p>"
             )
         interval = f"{100 * possible(low):.1f} to {100 * possible(high):.1f}\N{NO-BREAK SPACE}%"
-        marks = "".join(f"<span>{mark}\N{NO-BREAK SPACE}%</span>" for mark in (0, 25, 50, 75, 100))
+        marks = "".join(f"<span>{mark}\N{NO-BREAK SPACE}%</span>" for mark in (0, 50, 100))
         return _card(
             "Estimated accuracy",
             "Of all members together, with its 95\N{NO-BREAK SPACE}% interval, from labels that had no part in what "
@@ -122,10 +124,10 @@ class Report:
         predicted = self.count / max(1, self.count.sum())
         top = min(1.0, np.ceil(10 * max(possible(high.max()), predicted.max(), 0.1)) / 10)
         rows = []
-        for k, name in enumerate(self.classes):
+        for k in range(len(self.classes)):
             track = interval_track(estimate[k], low[k], high[k], predicted[k], top)
             rows.append(
-                f"<tr><th scope=row>{swatch(k)}{escape(name)}{track}</th><td>{percent(estimate[k], 1)}"
+                f"<tr><th scope=row>{self._named(k)}{track}</th><td>{percent(estimate[k], 1)}"
                 f"<small>{100 * possible(low[k]):.1f} to {100 * possible(high[k]):.1f}</small></td>"
                 f"<td>{percent(predicted[k], 1)}<small>{self.count[k]:,}</small></td></tr>\n"
             )
@@ -139,7 +141,7 @@ class Report:
             "How common each class is",
             "Estimated from the labels, with 95\N{NO-BREAK SPACE}% intervals, beside what the model predicts.",
             _table(heads, rows, "names") + key,
-            kind="half",
+            kind=self._half(),
         )
 
     def members(self) -> str:
@@ -185,10 +187,11 @@ class Report:
             rows.append(
                 f"<tr><th scope=row>{escape(self.classes[j])}<small>{count[j]:,} predicted</small></th>{cells}</tr>\n"
             )
-        head = "".join(f"<th scope=col>{escape(name)}</th>" for name in names)
+        head = "".join(f"<th scope=col>{escape(_cut(name, 40))}</th>" for name in names)
         table = (
             '<div class="scroll" tabindex="0" role="region" aria-label="Confusion matrix"><table class="matrix">\n'
-            f'<thead><tr><th scope=col class="of">predicted ↓ &nbsp; true →</th>{head}</tr></thead>\n'
+            f'<thead><tr><td></td><th scope=colgroup class="of" colspan="{len(names)}">truly is</th></tr>\n'
+            f'<tr><th scope=col class="of">predicted to be</th>{head}</tr></thead>\n'
             f"<tbody>{''.join(rows)}</tbody></table></div>"
         )
         return _card(
@@ -197,6 +200,7 @@ class Report:
             "error, predicted by runs that had not seen their labels.",
             f'{table}<p class="quiet">Unbiased estimates from labels that say what a {self.one} is not; where one lies '
             "beyond 0 or 100 it is shown as that, so a row need not add up to 100.</p>",
+            kind=self._half(),
         )
 
     # ---- what is in the classes ----------------------------------------------------------------------------------
@@ -228,8 +232,7 @@ class Report:
         rows = []
         for one in contents.class_differences(self.X, self.predicted, len(self.classes)):
             ends = "".join(
-                f"<td>{swatch(k)}{escape(self.classes[k])}<small>{value:+.1f}</small></td>"
-                for k, value in (one.highest, one.lowest)
+                f"<td>{self._named(k)}<small>{value:+.1f}</small></td>" for k, value in (one.highest, one.lowest)
             )
             rows.append(f"<tr><th scope=row>{escape(names[one.feature])}{bar(one.explained)}</th>{ends}</tr>\n")
         if not rows:
@@ -247,14 +250,14 @@ class Report:
             return ""
         rng = np.random.default_rng(self.seed)
         shown = self._largest_classes()
-        each = max(3, min(8, 120 // len(shown))) if self.photos else max(2, min(4, 60 // len(shown)))
+        each = pictures_per_class(len(shown)) if self.photos else max(2, min(4, 60 // len(shown)))
         parts = []
         for k in shown:
             mine = np.flatnonzero(self.predicted == k)
             some = mine if len(mine) <= each else rng.choice(mine, each, replace=False)
             some = some[np.argsort(-self.p[some, k], kind="stable")]
             captions = [percent(self.p[i, k]) for i in some]
-            inside = self._gallery(some, [[caption] for caption in captions], two=True)
+            inside = self._gallery(some, [[caption] for caption in captions])
             total = f"{self.count[k]:,} {self.one if self.count[k] == 1 else self.many}"
             parts.append(
                 f'<h3>{swatch(k)}{escape(self.classes[k])} <span class="note">{total}</span></h3>\n{inside}'
@@ -279,15 +282,15 @@ class Report:
         shown = self._shown()
         captions = [
             [
-                f"{self.classes[self.evidence.predicted[place]]} {percent(self.evidence.sure[place])}",
-                f"label: {self.evidence.label(row, self.classes)}",
+                f"{self._short(self.evidence.predicted[place])} {percent(self.evidence.sure[place])}",
+                f"{self.evidence.label(row, [self._short(k) for k in range(len(self.classes))])}",
             ]
             for place, row in zip(places[:shown], rows[:shown])
         ]
-        first = f"The {shown} surest of {len(rows):,}: " if len(rows) > shown else ""
+        rest = f" The {shown} surest of {len(rows):,}." if len(rows) > shown else ""
         lead = (
-            f"{first}{'' if first else 'The '}label rules out what was predicted by runs that had not seen it. "
-            "One of the two is wrong; look at these first."
+            "The label rules out what was predicted by runs that had not seen it. One of the two is wrong: look at "
+            f"these first.{rest}"
         )
         return _card(title, lead, self._listed(rows[:shown], captions, ["predicted", "label"]))
 
@@ -297,13 +300,13 @@ class Report:
         captions = []
         for i in rows:
             first, second = np.argsort(-self.p[i], kind="stable")[:2]
-            captions.append([f"{self.classes[k]} {percent(self.p[i, k])}" for k in (first, second)])
+            captions.append([f"{self._short(k)} {percent(self.p[i, k])}" for k in (first, second)])
         lead = f"The {len(rows)} {self.many} whose likeliest class is least likely: a label is worth most here."
         return _card("Least sure", lead, self._listed(rows, captions, ["predicted", "or else"]))
 
     def map(self) -> str:
         """The features in two dimensions."""
-        layout = figures.lay_out(self.X, self.seed)
+        layout = figures.lay_out(self.X, self.seed) if self._numbers() > 1 else None
         if layout is None:
             return ""
         classes = self.predicted[layout.rows]
@@ -314,7 +317,9 @@ class Report:
         if self.photos:
             chosen = figures.tiles(layout)
             shown = [(self._uri(int(layout.rows[i])), int(classes[i]), titles[i], x, y) for i, x, y in chosen]
-            drawing = figures.mosaic(shown, label)
+            drawing = (
+                f'<div class="scroll" tabindex="0" role="region" aria-label="Map">{figures.mosaic(shown, label)}</div>'
+            )
             what = f"{len(shown)} photos, each in the place of those like it; frames have the colour of the class."
         else:
             if self.texts:
@@ -322,7 +327,7 @@ class Report:
                 titles = [f"{title}\n{_cut(text, 120)}" for title, text in zip(titles, cut)]
             drawing = figures.points(layout, classes, titles, label)
             what = f"Each point is a {self.one}, in the colour of its predicted class."
-        keyed = "".join(f"<li>{swatch(k)}{escape(self.classes[k])}</li>" for k in np.unique(classes)[:40])
+        keyed = "".join(f"<li>{swatch(k)}{escape(self.classes[k])}</li>" for k in np.unique(classes)[:MOST_GALLERIES])
         return _card(
             "Map of the features",
             f"{what} Near means alike ({layout.how}; {whose}); directions and sizes mean nothing.",
@@ -331,11 +336,10 @@ class Report:
 
     def features(self) -> str:
         """What the model sees of an example."""
-        numbers = int(np.prod(self.X.shape[1:]))
-        notes = [*self.encoder.notes] if self.encoder.kind != "table" else []
+        readings = list(self._readings().items())
+        notes = [] if readings else self.encoder.notes  # of columns they say the same
         warned = [f"{text}." for text in getattr(self.encoder, "warnings", [])]
         lines = "".join(f"<p>{escape(line)}</p>" for line in [*notes, *warned])
-        readings = list(getattr(self.encoder, "readings", {}).items())
         rows = [
             f"<tr><th scope=row>{escape(name)}</th><td>{escape(said)}</td></tr>\n"
             for name, said in readings[:MOST_READINGS]
@@ -343,7 +347,8 @@ class Report:
         if len(readings) > MOST_READINGS:
             rows.append(f"<tr><th scope=row>…</th><td>{len(readings) - MOST_READINGS:,} more columns</td></tr>\n")
         table = _table(["column", "read as"], rows, "left") if rows else ""
-        return _card("What the model sees", f"Each {self.one} as {numbers:,} numbers.", lines + table)
+        what = "1 number" if self._numbers() == 1 else f"{self._numbers():,} numbers"
+        return _card("What the model sees", f"Each {self.one} as {what}.", lines + table, kind="half")
 
     def footer(self) -> str:
         """What made it, and what it holds."""
@@ -355,14 +360,42 @@ class Report:
     # ---- examples ------------------------------------------------------------------------------------------------
 
     def _largest_classes(self) -> list[int]:
-        """The classes that are predicted most often, 40 at most, in their order."""
-        return sorted(np.argsort(-self.count, kind="stable")[:40].tolist())
+        """The classes that are predicted most often, in their order."""
+        return sorted(np.argsort(-self.count, kind="stable")[:MOST_GALLERIES].tolist())
+
+    def _numbers(self) -> int:
+        """How many features an example has."""
+        return int(np.prod(self.X.shape[1:]))
+
+    def _readings(self) -> dict[str, str]:
+        """How the columns of a table, or the fields of records, were read."""
+        return dict(getattr(getattr(self.encoder, "table", self.encoder), "readings", {}))
+
+    def _half(self) -> str:
+        """Half of a wide page holds a matrix of few classes, and what stands beside it."""
+        return "half" if len(self.classes) <= 5 else ""
+
+    def _short(self, k: int) -> str:
+        """The name of a class, cut to what a caption can hold."""
+        return _cut(self.classes[k], 24)
+
+    def _named(self, k: int) -> str:
+        """A class and its colour."""
+        return f'<span class="named">{swatch(k)}<span>{escape(self.classes[k])}</span></span>'
 
     def _shown(self) -> int:
         return MOST_SHOWN if self.photos else MOST_SHOWN // 2
 
     def _item(self, i: int) -> Item | None:
         return None if isinstance(self.evidence.examples, DataTable) else self.evidence.examples[i]
+
+    def _field(self, i: int, name: str) -> Any:
+        """A value of a row."""
+        examples = self.evidence.examples
+        if isinstance(examples, DataTable):
+            return examples.columns[name][i]
+        content = examples[i].content
+        return content.get(name) if isinstance(content, dict) else None
 
     def _text_of(self, rows: Iterable[int]) -> list[str]:
         return [str(item.content) if (item := self._item(i)) is not None else "" for i in rows]
@@ -380,10 +413,12 @@ class Report:
     def _listed(self, rows: Sequence[int] | NDArray[Any], captions: list[list[str]], heads: list[str]) -> str:
         """Examples with what is said of each."""
         if self.photos or self.texts:
-            return self._gallery(rows, captions)
+            plain = ("predicted", "or else")  # goes without saying below a picture
+            said = [[c if head in plain else f"{head}: {c}" for head, c in zip(heads, one)] for one in captions]
+            return self._gallery(rows, said)
         return self._as_table(rows, captions, heads)
 
-    def _gallery(self, rows: Sequence[int] | NDArray[Any], captions: list[list[str]], *, two: bool = False) -> str:
+    def _gallery(self, rows: Sequence[int] | NDArray[Any], captions: list[list[str]]) -> str:
         """Photos or texts with their captions."""
         parts = []
         for i, caption in zip(rows, captions, strict=True):
@@ -391,7 +426,7 @@ class Report:
             if self.photos:
                 name, uri = Path(self._name(i)).name, self._uri(int(i))
                 seen = f"{name}: {caption[0]}"
-                inside = f'<img src="{uri}" alt="{escape(seen)}" title="{escape(name)}" width="96" height="96">'
+                inside = f'<img src="{uri}" alt="{escape(seen)}" title="{escape(name)}" width="112" height="112">'
                 if uri is None:
                     inside = f'<span class="gone">{escape(_cut(name, 40))} is gone</span>'
                 said = f"<span>{escape(first)}</span>" + "".join(
@@ -405,26 +440,14 @@ class Report:
                 parts.append(
                     f'<li class="{colour}"><p>{escape(_cut(text, MOST_LETTERS))}</p><p class="soft">{said}</p></li>\n'
                 )
-        kind = "photos" if self.photos else f"texts{' two' if two else ''}"
+        kind = "photos" if self.photos else "texts"
         return f'<ul class="{kind}">\n{"".join(parts)}</ul>\n'
 
     def _as_table(self, rows: Sequence[int] | NDArray[Any], captions: list[list[str]], heads: list[str]) -> str:
         """Rows with the first of their columns."""
-        known = getattr(self.encoder, "readings", {})
-        used = [name for name, said in known.items() if not said.startswith("left out")]
-        if isinstance(self.evidence.examples, DataTable):
-            columns = used or [
-                name for name in self.evidence.examples.columns if name != self.trained.about.get("label")
-            ]
-            shown = columns[:MOST_COLUMNS]
-            values = [[_value(self.evidence.examples.columns[name][i]) for name in shown] for i in rows]
-        else:
-            contents_of = [
-                item.content if isinstance(item.content, dict) else {} for item in map(self._item, rows) if item
-            ]
-            columns = list(dict.fromkeys(name for content in contents_of for name in content))
-            shown = columns[:MOST_COLUMNS]
-            values = [[_value(content.get(name)) for name in shown] for content in contents_of]
+        columns = [name for name, said in self._readings().items() if not said.startswith("left out")]
+        shown = columns[:MOST_COLUMNS]
+        values = [[_value(self._field(i, name)) for name in shown] for i in rows]
         lines = []
         for i, caption, cells in zip(rows, captions, values, strict=True):
             said = "".join(f"<td>{escape(text)}</td>" for text in [*caption, *cells])
@@ -432,6 +455,11 @@ class Report:
         more = len(columns) - len(shown)
         note = f'<p class="quiet">{more:,} more columns are not shown.</p>' if more else ""
         return _table(["", *heads, *shown], lines, "wide") + note
+
+
+def pictures_per_class(n_classes: int) -> int:
+    """How many photos of each class are shown: 120 in all, but 8 at most and 3 at least."""
+    return max(3, min(8, 120 // n_classes))
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------

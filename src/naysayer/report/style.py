@@ -30,10 +30,9 @@ h3 .note { font-weight: 400 }
   letter-spacing: -.035em; font-variant-numeric: tabular-nums }
 .notice { margin: .9rem 0 0; padding: .75rem 1rem; border-radius: .8rem; background: var(--warn-tint); max-width: none }
 .notice strong { color: var(--warn) }
-.axis { display: flex; justify-content: space-between; margin-top: .15rem; color: var(--soft); font-size: .8rem;
+.axis { display: grid; grid-template-columns: repeat(3, 1fr); margin-top: .15rem; color: var(--soft); font-size: .8rem;
   font-variant-numeric: tabular-nums }
-.axis span { width: 0; white-space: nowrap } .axis span:nth-child(n + 2) { display: flex; justify-content: center }
-.axis span:last-child { justify-content: flex-end }
+.axis span:nth-child(2) { text-align: center } .axis span:last-child { text-align: right }
 .key { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; margin: .75rem 0 0; padding: 0; list-style: none;
   color: var(--soft); font-size: .85rem }
 .key li { display: flex; align-items: center; gap: .45rem; min-width: 0; overflow-wrap: anywhere }
@@ -46,11 +45,13 @@ h3 .note { font-weight: 400 }
   background: var(--accent); border: 2px solid var(--card) }
 .track .tick { width: 3px; top: -.25rem; height: 1rem; margin-left: -1.5px; border-radius: 1px; background: var(--ink) }
 .track .bar { left: 0; border-radius: 1rem; background: var(--accent); min-width: 2px }
-.hero .track { height: .8rem; margin: 1.5rem 0 .5rem }
-.hero .dot { width: 1.3rem; height: 1.3rem; top: -.25rem; margin-left: -.65rem; border-width: 3px }
-.hero .tick { top: -.4rem; height: 1.6rem }
+.hero > .track { height: .8rem; margin: 1.5rem 0 .5rem }
+.hero > .track .dot { width: 1.3rem; height: 1.3rem; top: -.25rem; margin-left: -.65rem; border-width: 3px }
+.hero > .track .tick { top: -.4rem; height: 1.6rem }
 .swatch { flex: none; display: inline-block; width: .7rem; height: .7rem; border-radius: .2rem; background: var(--c) }
-h3 .swatch, th .swatch, td .swatch { margin-right: .45rem }
+h3 .swatch { margin-right: .45rem }
+.named { display: flex; align-items: baseline; gap: .45rem }
+.left .named + small { margin-left: 1.15rem }
 table { width: 100% }
 .scroll { margin-top: .9rem }
 th, td { padding: .5rem .55rem }
@@ -58,28 +59,31 @@ tr > :first-child { padding-left: 0 } tr > :last-child { padding-right: 0 }
 tbody tr:last-child > * { border-bottom: 0 }
 thead th { color: var(--soft); font-weight: 400; font-size: .8rem; line-height: 1.3 }
 td small, th small { display: block; color: var(--soft); font-size: .8em; font-weight: 400; line-height: 1.35 }
-.names th:first-child { width: 45%; overflow-wrap: anywhere }
-.left td, .left th { text-align: left; overflow-wrap: anywhere }
+.names th:first-child { width: 45%; min-width: 8rem }
+.names.left th:first-child { width: 34%; min-width: 6rem }
+.left td, .left th { text-align: left }
+th, td { overflow-wrap: break-word }
 .wide th, .wide td { text-align: left; white-space: nowrap; max-width: 16rem; overflow: hidden;
   text-overflow: ellipsis }
 .matrix { width: auto; border-collapse: separate; border-spacing: 3px; margin-left: -3px }
-.matrix th, .matrix td { border: 0; padding: .4rem .5rem; max-width: 9rem; overflow-wrap: anywhere }
+.matrix th, .matrix td { border: 0; padding: .4rem .5rem; max-width: 9rem }
+.half .matrix { width: 100% }
 .matrix thead th { text-align: center; min-width: 3.6rem; color: var(--ink) }
-.matrix thead .of { text-align: left; color: var(--soft) }
+.matrix thead .of { text-align: left; color: var(--soft); font-weight: 400 }
+.matrix thead td { background: none }
 .matrix td { text-align: center; border-radius: .45rem; vertical-align: middle; font-weight: 600;
   background: color-mix(in srgb, var(--no) calc(var(--v) * 45%), color-mix(in srgb, var(--line) 35%, transparent)) }
 .matrix td.right { background: color-mix(in srgb, var(--accent) calc(var(--v) * 45%), transparent) }
 .matrix td small { color: inherit; white-space: nowrap }
 .matrix td:empty { background: none }
-.photos { display: grid; grid-template-columns: repeat(auto-fill, minmax(5.25rem, 1fr)); gap: .9rem .7rem; padding: 0;
+.photos { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: .9rem .6rem; padding: 0;
   margin: .9rem 0 0; list-style: none }
 .photos li { min-width: 0; font-size: .8rem; line-height: 1.35 }
-.photos img, .photos .gone { display: block; width: 100%; aspect-ratio: 1; border-radius: .6rem; margin-bottom: .35rem;
-  background: var(--line); object-fit: cover }
+.photos img, .photos .gone { display: block; width: 100%; height: auto; aspect-ratio: 1; border-radius: .6rem;
+  margin-bottom: .35rem; background: var(--line); object-fit: cover }
 .photos .gone { display: grid; place-items: center; padding: .4rem; text-align: center; color: var(--soft) }
 .photos span { display: block; overflow-wrap: anywhere }
 .photos .soft, .texts .soft { color: var(--soft) }
-.bare { gap: .5rem } .bare img { margin: 0 }
 .texts { display: grid; grid-template-columns: minmax(0, 1fr); gap: .7rem; padding: 0; margin: .9rem 0 0;
   list-style: none }
 .texts li { border-left: 3px solid var(--c, var(--line)); padding: .1rem 0 .1rem .8rem; overflow-wrap: anywhere }
@@ -94,14 +98,19 @@ td small, th small { display: block; color: var(--soft); font-size: .8em; font-w
 .pictures rect { fill: none; stroke: var(--c); stroke-width: 2.5px; vector-effect: non-scaling-stroke }
 .pictures rect.gone { fill: var(--c); fill-opacity: .25 }
 footer { margin: 1.75rem .25rem 0; color: var(--soft); font-size: .85rem }
-@media (max-width: 40rem) { .points path { stroke-width: 5.5px } .pictures rect { stroke-width: 1.5px } }
-@media (min-width: 40rem) { .card { padding: 1.6rem 1.75rem } }
+@media (max-width: 40rem) {
+  .matrix th, .matrix td { padding: .35rem .3rem }
+  .points path { stroke-width: 5.5px } .pictures rect { stroke-width: 1.5px } }
+.pictures { min-width: 32rem }
+@media (min-width: 40rem) {
+  .card { padding: 1.6rem 1.75rem }
+  .photos { grid-template-columns: repeat(8, minmax(0, 1fr)); gap: 1.1rem .8rem } }
 @media (min-width: 60rem) {
   main { grid-template-columns: repeat(2, minmax(0, 1fr)) }
   .card { grid-column: 1 / -1 } .card.half { grid-column: auto }
-  .texts.two { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1rem 2rem } }
+  .texts { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1rem 2rem } }
 @media print {
   main { display: block } .card { border: 0; padding: 0; margin: 0 0 1.5rem }
   h2, h3 { break-after: avoid } .photos li, .texts li, .map { break-inside: avoid }
-  .photos { grid-template-columns: repeat(8, 1fr) } }
+  .photos { grid-template-columns: repeat(8, minmax(0, 1fr)) } }
 """
