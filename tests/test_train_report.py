@@ -148,7 +148,7 @@ def test_the_accuracy_is_that_of_the_training(made, kind):
     estimate, low, high = (100 * min(1, max(0, value)) for value in trained.model.estimated_accuracy_)
     said = seen.sections["Estimated accuracy"].replace("\N{NO-BREAK SPACE}", " ")
     assert f"{estimate:.1f} %" in said
-    assert f"between {low:.1f} to {high:.1f} %" in said
+    assert f"between {low:.1f} and {high:.1f} %" in said
     assert ("Nothing was learned that can be told from guessing" in said) == (kind == "nothing")
     assert f"{evidence.n_examples:,}" in seen.text
     for trial in trained.model.trials_:
@@ -411,9 +411,9 @@ def test_the_command_writes_a_report_of_a_table(naysayer, tmp_path):
     estimate, low, high = re.search(r"estimated accuracy: ([\d.]+) \(([\d.]+) to ([\d.]+)\)", done.out).groups()
     said = seen.sections["Estimated accuracy"]
     assert f"{estimate}\N{NO-BREAK SPACE}%" in said
-    assert f"{low} to {high}" in said
+    assert f"{low} and {high}" in said
     assert "What was learned from flowers.csv" in seen.text
-    assert "labels: 60 'not this class', 40 'is this class'" in seen.text
+    assert "Labels: 60 'not this class', 40 'is this class'" in seen.text
 
 
 def test_the_command_writes_a_report_of_a_store(naysayer, tmp_path):

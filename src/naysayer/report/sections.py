@@ -88,7 +88,7 @@ class Report:
         tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{number:,}</dd></div>" for name, number in facts.items())
         return (
             f'<header><p class="brand">{BRAND}naysayer report</p>\n'
-            f"<h1>What was learned from {escape(self.source)}</h1>\n<p>{escape(self.evidence.said)}</p>\n"
+            f"<h1>What was learned from {escape(self.source)}</h1>\n<p>{escape(self.evidence.said[:1].upper() + self.evidence.said[1:])}</p>\n"
             f'<dl class="facts">{tiles}</dl></header>\n'
         )
 
@@ -103,7 +103,7 @@ class Report:
                 f"{percent(guessing)}. What is below shows chance as much as the {self.many}. Collect more labels: "
                 "<code>naysayer plan</code> says how many a margin takes.</p>"
             )
-        interval = f"{100 * possible(low):.1f} to {100 * possible(high):.1f}\N{NO-BREAK SPACE}%"
+        interval = f"{100 * possible(low):.1f} and {100 * possible(high):.1f}\N{NO-BREAK SPACE}%"
         marks = "".join(f"<span>{mark}\N{NO-BREAK SPACE}%</span>" for mark in (0, 50, 100))
         return _card(
             "Estimated accuracy",
@@ -232,7 +232,8 @@ class Report:
         rows = []
         for one in contents.class_differences(self.X, self.predicted, len(self.classes)):
             ends = "".join(
-                f"<td>{self._named(k)}<small>{value:+.1f}</small></td>" for k, value in (one.highest, one.lowest)
+                f"<td>{self._named(k)}<small>{f'{value:+.1f}'.replace('-', '−')}</small></td>"
+                for k, value in (one.highest, one.lowest)
             )
             rows.append(f"<tr><th scope=row>{escape(names[one.feature])}{bar(one.explained)}</th>{ends}</tr>\n")
         if not rows:
@@ -476,8 +477,9 @@ def _card(title: str, lead: str, inside: str, *, kind: str = "") -> str:
 def _table(heads: Sequence[str], rows: Iterable[str], kind: str) -> str:
     """A table that scrolls by itself where the page is too narrow for it."""
     head = "".join(f"<th scope=col>{escape(name)}</th>" for name in heads)
+    region = ' tabindex="0" role="region" aria-label="Rows"' if kind == "wide" else ""  # keys can scroll it
     return (
-        f'<div class="scroll"><table class="{kind}">\n<thead><tr>{head}</tr></thead>\n'
+        f'<div class="scroll"{region}><table class="{kind}">\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>{''.join(rows)}</tbody></table></div>\n"
     )
 
