@@ -86,9 +86,10 @@ class Report:
             facts["answers"] = self.trained.about["n_answers"]
         facts |= {"classes": len(self.classes), f"numbers per {self.one}": self._numbers()}
         tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{number:,}</dd></div>" for name, number in facts.items())
+        said = self.evidence.said[:1].upper() + self.evidence.said[1:]
         return (
             f'<header><p class="brand">{BRAND}naysayer report</p>\n'
-            f"<h1>What was learned from {escape(self.source)}</h1>\n<p>{escape(self.evidence.said[:1].upper() + self.evidence.said[1:])}</p>\n"
+            f"<h1>What was learned from {escape(self.source)}</h1>\n<p>{escape(said)}</p>\n"
             f'<dl class="facts">{tiles}</dl></header>\n'
         )
 

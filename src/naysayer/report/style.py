@@ -75,7 +75,7 @@ th, td { overflow-wrap: break-word }
   background: color-mix(in srgb, var(--no) calc(var(--v) * 45%), color-mix(in srgb, var(--line) 35%, transparent)) }
 .matrix td.right { background: color-mix(in srgb, var(--accent) calc(var(--v) * 45%), transparent) }
 .matrix td small { color: inherit; white-space: nowrap }
-.matrix td:empty { background: none }
+.wide tr > :first-child, .matrix tr > :first-child { position: sticky; left: 0; background: var(--card) }
 .photos { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: .9rem .6rem; padding: 0;
   margin: .9rem 0 0; list-style: none }
 .photos li { min-width: 0; font-size: .8rem; line-height: 1.35 }
