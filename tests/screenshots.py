@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 from sklearn.datasets import load_digits, load_sample_image
 
+import reports
 from browser import DESKTOP, PHONE, chromium, served
 from naysayer import complement
 from naysayer.collect.app import make_app
@@ -22,6 +23,7 @@ from naysayer.collect.learn import add_training, train
 from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, record_item, text_item
+from naysayer.report import write
 from naysayer.survey import app as survey_app
 from naysayer.survey.questions import read_survey
 from naysayer.survey.store import SurveyStore
@@ -232,6 +234,20 @@ def take_survey(camera: Camera, site: Any, survey: Any, answers: SurveyStore) ->
     camera.every("survey-thanks", address, sent)
 
 
+def take_reports(camera: Camera, folder: Path) -> None:
+    """Take the reports of models of every kind."""
+    made = {
+        "table": reports.table(240, odd="virginica"),
+        "nothing": reports.table(240, learned=False, odd="virginica", seed=1),
+        "photos": reports.photos(folder, 400, 900, odd="stripes"),
+        "texts": reports.texts(folder, 150, 300, odd="wish"),
+        "records": reports.records(folder),
+    }
+    for name, both in made.items():
+        write(folder / f"{name}.html", *both, source=f"{name}.db")
+        camera.every(f"report-{name}", (folder / f"{name}.html").as_uri(), full=True)
+
+
 # ---- the pictures of the documents ------------------------------------------------------------------------------
 
 
@@ -281,5 +297,8 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place, chromium() as browser:
         folder = Path(sys.argv[1] if len(sys.argv) > 1 else place)
         folder.mkdir(exist_ok=True, parents=True)
-        take(Path(place), Camera(browser, folder))
+        camera = Camera(browser, folder)
+        take(Path(place), camera)
+        (reported := Path(place, "reports")).mkdir()
+        take_reports(camera, reported)
         publish(folder, ROOT / "docs" / "collect")

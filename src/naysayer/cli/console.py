@@ -65,6 +65,22 @@ def check_writable(folder: Path) -> None:
         raise ValueError(f"--out must be a folder that can be written to: {error}") from None
 
 
+def check_report(path: Path, out: Path) -> None:
+    """Find out before the training that its report cannot be written; the folder of the model will be there by then."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise ValueError(f"--report must be a file, such as report.html; {path} is a folder")
+    if folder == out.absolute():
+        return
+    if not folder.is_dir():
+        raise ValueError(f"--report must be in a folder that is there; {folder} is not; make it first")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"--report must be in a folder that can be written to: {error}") from None
+
+
 def check_overwriting(folder: Path, force: bool) -> None:
     """Ask before a model is overwritten, or refuse where nobody can be asked; an interrupted training may go on."""
     if force or (folder / "checkpoint").is_dir() or not _has_finished_model(folder):

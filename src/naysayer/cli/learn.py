@@ -28,6 +28,7 @@ from naysayer.cli.console import (
     Text,
     Transition,
     check_overwriting,
+    check_report,
     check_writable,
     column_lines,
     named_interval,
@@ -74,6 +75,7 @@ FOR_STORES = {
     "force",
     "device",
     "as_json",
+    "report",
 }  # options that a store's training takes
 
 
@@ -135,6 +137,9 @@ def train(
         bool, typer.Option("--restart", help="Begin anew where an interrupted training would be resumed.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the model that the folder has.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML file to write: how good the model is, what it predicts, where it errs.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of splits, starts and shuffles.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
@@ -148,6 +153,8 @@ def train(
     check_writable(out)
     check_count(epochs, "--epochs")
     check_overwriting(out, force)
+    if report is not None:
+        check_report(report, out)
     if is_store(table):
         _refuse_options_of_tables(context, table)
         given = context.get_parameter_source("epochs")
@@ -179,10 +186,25 @@ def train(
     trained.save(out)
     if as_json:
         print_json({"model": str(out), "classes": trained.model.classes_} | about)
-        return
-    for line in lines:
-        print(line)
-    print(f"saved in {out}; next: naysayer predict {out} {unit}")
+    else:
+        for line in lines:
+            print(line)
+        print(f"saved in {out}; next: naysayer predict {out} {unit}")
+    if report is not None:  # last: nothing that was learned or said can be lost by it
+        _write_report(report, trained, None if is_store(table) else labelled, Path(table).name, seed)
+        if not as_json:
+            print(f"report in {report}")
+
+
+def _write_report(path: Path, trained: Any, labelled: LabelledTable | None, source: str, seed: int) -> None:
+    """Write what there is to look at; a store's training brings along what it rests on."""
+    from naysayer.report import Evidence, write
+
+    if labelled is None:
+        evidence = Evidence.from_answers(_said_of_answers(trained), *trained.judged)
+    else:
+        evidence = Evidence.from_labels(labelled.said, trained.model, labelled.examples, labelled.y_bar)
+    write(path, trained, evidence, source=source, seed=seed)
 
 
 def _refuse_options_of_tables(context: typer.Context, store: str) -> None:
@@ -300,19 +322,24 @@ def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     about["learned"] = trained.model.learned_
     guessing = 100 / len(trained.model.classes_)
     nothing = f"nothing was learned that can be told from guessing, which has {guessing:.0f} %; collect more answers"
-    wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
-    if trained.error_rate == 0:
-        wrong = "no two answers to one question differ"
     others = (
         f"{trained.n_unanswered:,} more items have no answer; of {100 * (trained.named or 0):.0f} % of them it is sure"
     )
     return about | {"accuracy": named_interval(trained.accuracy)}, [
         *([] if trained.model.learned_ else [nothing]),
-        f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}",
+        _said_of_answers(trained),
         *trained.encoder.notes,
         *([f"{others} (a class has a probability of 90 % or more)"] if trained.n_unanswered else []),
         f"estimated accuracy: {percent(*trained.accuracy)} %, from answers that had no part in what they judge",
     ]
+
+
+def _said_of_answers(trained: Trained) -> str:
+    """What the answers are, in one line."""
+    wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
+    if trained.error_rate == 0:
+        wrong = "no two answers to one question differ"
+    return f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}"
 
 
 # ---- predict ----------------------------------------------------------------------------------------------------

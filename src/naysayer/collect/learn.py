@@ -12,8 +12,9 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,27 @@ SURE = 0.9  # the probability from which on an item counts as named
 LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
 
 
+class Judged(NamedTuple):
+    """What the estimated accuracy rests on: N items, the answers about them, and the classes predicted for them, (N,).
+
+    `sure` (N,) are the probabilities of these classes. Both come from runs that had held the item out, where it has a
+    label to learn from; an item that no run held out has the class -1.
+    """
+
+    items: list[Item]
+    answers: Answers
+    predicted: NDArray[np.int64]
+    sure: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Trained(EncodedModel):
-    """A model that learned from a store, with what people ruled out for which items, and its estimated accuracy."""
+    """A model that learned from a store, with what people ruled out for which items, and its estimated accuracy.
+
+    `judged` is None in a model that was loaded.
+    """
+
+    judged: Judged | None = None
 
     @property
     def accuracy(self) -> Interval:
@@ -188,9 +208,9 @@ def train(
     # label that no run held out cannot judge it, and the same share of those without one is left out with them.
     held_out = model.held_out_
     judges = rng.random(n_said) < len(held_out.rows) / len(rows)
-    predicted = np.where(judges, p[:n_said].argmax(axis=1), -1)
+    predicted, sure = np.where(judges, p[:n_said].argmax(axis=1), -1), p[:n_said].max(axis=1).astype(np.float64)
     predicted[rows] = -1
-    predicted[rows[held_out.rows]] = held_out.classes
+    predicted[rows[held_out.rows]], sure[rows[held_out.rows]] = held_out.classes, held_out.sure
     bounds = _accuracy(said, predicted, known.ruled_out, error_rate, confidence)
     model.estimated_accuracy_ = held_out.interval(bounds)
     model.classes_, model.classes = np.array(project.classes), None
@@ -205,7 +225,7 @@ def train(
         "named": float((p[n_said:].max(axis=1) >= SURE).mean()) if len(ordered) > n_said else None,
         "learned_from": told,
     }
-    return Trained(model, encoder, about)
+    return Trained(model, encoder, about, Judged(ordered[:n_said], said, predicted, sure))
 
 
 def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> tuple[list[Item], int]:

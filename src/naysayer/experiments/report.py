@@ -18,49 +18,28 @@ from typing import Any
 from urllib.parse import quote
 
 from naysayer.common.files import write_text
+from naysayer.report.page import html_page, paragraphs
 
 ABOUT = "Settings, versions, seeds"
 LEGEND = "▲ higher, ▼ lower: more than two pooled standard deviations from the paper's number."
 CSS = """
-:root { --paper: #fff; --ink: #1a1a1a; --faint: #5c5c5c; --line: #d8d8d8; --link: #0b5cad; --mark: #fdf0d5 }
-@media screen and (prefers-color-scheme: dark) {
-  :root { --paper: #16181b; --ink: #e6e6e6; --faint: #a3a8ae; --line: #3a3f45; --link: #7db8f0; --mark: #463612 } }
-* { box-sizing: border-box }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 68rem; background: var(--paper); color: var(--ink);
-  font: 1rem/1.55 system-ui, sans-serif }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem }
 h2 { font-size: 1.3rem; margin: 2.8rem 0 .5rem; border-bottom: 1px solid var(--line) }
-p { max-width: 44rem; margin: .5rem 0 }
-a { color: var(--link) }
 nav ul { padding-left: 1.2rem }
-figure { margin: 1.5rem 0 }
 figcaption { margin-bottom: .4rem; font-weight: 600 }
-.note { color: var(--faint); font-size: .875em }
 .drawing { background: #fff; border-radius: .4rem; padding: .5rem; overflow-x: auto }
 .drawing svg { display: block; margin: 0 auto; zoom: 1.25 }
 .drawing svg * { stroke-linejoin: round; stroke-linecap: butt }
-.table { overflow-x: auto }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
-th, td { padding: .35rem .4rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top }
-th:first-child { text-align: left; padding-left: 0 }
-thead th { vertical-align: bottom }
-tbody th { font-weight: 600 }
-td span { display: block; color: var(--faint); font-size: .85em }
-td.differs { background: var(--mark) }
-td.differs .mark { color: var(--ink); font-weight: 600 }
+td span { display: block; color: var(--soft); font-size: .85em }
+td.differs { background: var(--warn-tint) }
+td.differs span { color: var(--ink) }
+td.differs .mark { font-weight: 600 }
 .facts th, .facts td { text-align: left; overflow-wrap: anywhere }
-.facts th { font-weight: 400; color: var(--faint); min-width: 7rem }
+.facts th { font-weight: 400; color: var(--soft); min-width: 7rem }
 @media (max-width: 60rem) { .drawing svg { zoom: 1 } }
 @media print {
-  body { max-width: none; padding: 0; font-size: 10pt }
-  nav { display: none }
-  figure, tr { break-inside: avoid }
   h2, section > p { break-after: avoid }
-  .drawing { padding: 0 }
-  .drawing, .table { overflow: visible }
+  .drawing { padding: 0; overflow: visible }
   .drawing svg { zoom: 1; max-width: 100%; height: auto }
-  table { font-size: 8pt }
-  th, td { padding: .2rem .3rem }
   td.differs { outline: 1px solid #000 } }
 """
 
@@ -153,7 +132,7 @@ def write_html(
     count, body = 0, ""
     for section in sections:
         body += f'<section id="{escape(section.name)}">\n<h2>{escape(section.title)}</h2>\n'
-        body += _html_paragraphs(section.text)
+        body += paragraphs(section.text)
         for item in section.items:
             count += 1
             body += _html_item(item, f"item-{count}-")
@@ -161,29 +140,20 @@ def write_html(
     facts = "".join(f"<tr><th scope=row>{escape(k)}</th><td>{escape(v)}</td></tr>\n" for k, v in _facts(about))
     write_text(
         path,
-        f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(title)}</title>
-<style>{CSS}</style>
-</head>
-<body>
-<h1>{escape(title)}</h1>
-{_html_paragraphs(_summary(sections))}
-{_html_paragraphs(notes)}
+        html_page(
+            title,
+            CSS,
+            f"""<h1>{escape(title)}</h1>
+{paragraphs(_summary(sections))}
+{paragraphs(notes)}
 <nav aria-label="Contents"><ul>{contents}<li><a href="#about-this-report">{ABOUT}</a></li></ul></nav>
 {body}
 <section id="about-this-report">
 <h2>{ABOUT}</h2>
-<div class="table"><table class="facts">
+<div class="scroll"><table class="facts">
 {facts}</table></div>
-</section>
-</body>
-</html>
-""",
+</section>""",
+        ),
     )
 
 
@@ -276,17 +246,11 @@ def _facts(about: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]
             yield f"{before}{key}", ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _html_paragraphs(text: str, *, note: bool = False) -> str:
-    """Text as paragraphs."""
-    start = '<p class="note">' if note else "<p>"
-    return "".join(f"{start}{escape(part.strip())}</p>\n" for part in re.split(r"\n\s*\n", text) if part.strip())
-
-
 def _html_item(item: Table | Figure, prefix: str) -> str:
     """A table or a figure under its title, with its note."""
     inside = _html_table(item) if isinstance(item, Table) else _html_drawing(item, prefix)
     title = f"<figcaption>{escape(item.title)}</figcaption>"
-    return f"<figure>\n{title}\n{inside}\n{_html_paragraphs(item.note, note=True)}</figure>\n"
+    return f"<figure>\n{title}\n{inside}\n{paragraphs(item.note, note=True)}</figure>\n"
 
 
 def _html_table(table: Table) -> str:
@@ -296,8 +260,8 @@ def _html_table(table: Table) -> str:
         f"<tr><th scope=row>{escape(name)}</th>{''.join(map(_html_cell, cells))}</tr>\n"
         for name, cells in table.rows.items()
     )
-    legend = _html_paragraphs(LEGEND, note=True) if _compared(table) else ""
-    return f'<div class="table"><table>\n<thead><tr><td></td>{head}</tr></thead>\n{rows}</table></div>\n{legend}'
+    legend = paragraphs(LEGEND, note=True) if _compared(table) else ""
+    return f'<div class="scroll"><table>\n<thead><tr><td></td>{head}</tr></thead>\n{rows}</table></div>\n{legend}'
 
 
 def _html_cell(cell: Cell | str | float) -> str:

@@ -400,6 +400,36 @@ def class_priors(answers: Answers, *, error_rate: float | None = None, confidenc
     return Interval(*np.transpose(_estimates(answers, design, used, each_class, error_rate, confidence)))
 
 
+def item_weights(answers: Answers, *, error_rate: float | None = None) -> tuple[Ints, Floats]:
+    r"""Give the items with answers (n,), and their rows of weights (n, K) with :math:`E[W_{ik}] = P(y_i = k)`.
+
+    These are what :func:`accuracy` and :func:`class_priors` are means of, one column at a time, so that all that is
+    made of such rows can be made of answers: a confusion matrix is their sums over items predicted alike.
+
+    Parameters
+    ----------
+    answers, error_rate : as in :func:`accuracy`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y, asked = rng.integers(3, size=(2, 600))
+    >>> said = Answers.of([str(i) for i in range(600)], asked, np.where(asked == y, "yes", "no"), ("cat", "dog", "emu"))
+    >>> items, weights = item_weights(said, error_rate=0.0)
+    >>> np.allclose(weights.mean(axis=0), class_priors(said, error_rate=0.0).estimate)
+    True
+    """
+    design = answers.design
+    used = np.flatnonzero(design.told)
+    if error_rate is None:
+        rates = np.array([each.estimate for each in error_rates(answers).by_annotator])
+    else:
+        rates = np.full(len(answers.annotators), _check_rate(error_rate))
+    weighted = design.weighted(rates)
+    columns = [weighted.values(used, np.full(len(used), k))[0] for k in range(answers.n_classes)]
+    return used, np.stack(columns, axis=1)
+
+
 def _estimates(
     answers: Answers, design: Design, items: Ints, classes: Ints, error_rate: float | None, confidence: float
 ) -> list[Interval]:

@@ -60,13 +60,15 @@ class Predicted(NamedTuple):
     """Rows that were held out, the classes predicted for them, and how the pool of all runs differs from these.
 
     `gain` is what all runs are more accurate than those that held a row out; bounds are `wider` times as far from the
-    estimate as they would be if no label had been learned from. See :meth:`HeldOut.predict`.
+    estimate as they would be if no label had been learned from; `sure` are the probabilities of the classes. See
+    :meth:`HeldOut.predict`.
     """
 
     rows: NDArray[np.int64]
     classes: NDArray[np.int64]
     gain: float
     wider: float
+    sure: Floats
 
     def interval(self, bounds: Interval) -> Interval:
         """Estimate the accuracy of the pool of all runs, given that of the predictions."""
@@ -174,7 +176,7 @@ class HeldOut:
         times = self.known.sum(axis=0)
         share = (1 / times - 1 / self.n_runs) / (1 - 1 / np.maximum(times, 2))
         gain = np.where(times > 1, share * (sure - singly / times), 0.0).mean()
-        return Predicted(self.rows, classes, max(0.0, float(gain)), float(np.sqrt(2.0 - sure.mean() ** 2)))
+        return Predicted(self.rows, classes, max(0.0, float(gain)), float(np.sqrt(2.0 - sure.mean() ** 2)), sure)
 
 
 def mixture_weights(likelihood: Floats, belief: Floats, count: Floats, n_steps: int = 200) -> Floats:
