@@ -37,9 +37,10 @@ from naysayer.models import boosting
 GRID = [
     *[("noise", k, n, "one") for k, n in ((3, 100), (10, 300), (50, 1_000))],
     *[("clusters", k, n, "one") for k, n in ((3, 100), (5, 100), (5, 300), (10, 300), (10, 1_000), (20, 1_000))],
-    ("clusters", 4, 5_000, "one"),
+    *[("clusters", k, 5_000, "one") for k in (4, 50)],
     *[("digits", 10, n, "one") for n in (100, 300, 1_000)],
     *[("clusters", 5, 300, labels) for labels in ("three", "biased", "noisy", "mixed")],
+    *[("clusters", 10, 1_000, labels) for labels in ("biased", "noisy")],
     *[("digits", 10, 300, labels) for labels in ("three", "mixed")],
 ]  # fmt: skip
 

@@ -35,7 +35,7 @@ from common import hardware, save
 from naysayer import ComplementaryClassifier, Population, complement, networks, objectives
 
 CACHE = Path(__file__).parent.parent / ".data" / "tables.npz"
-MEMBERS = ("linear", "mlp", "forest", "boosting", "neighbours")
+MEMBERS = ("linear", "mlp", "forest", "boosting", "neighbours", "discriminant")
 OTHERS = ("plain linear", "plain mlp", "true labels")
 
 # name: package, item, the column to predict, columns that give it away or are no features

@@ -216,7 +216,13 @@ def test_auto_pools_networks_trees_and_neighbours(automatic):
     named = [(t["method"], t["network"], t["lr"]) for t in model.trials_]
     boosted = [("boosting", None, None)] if boosting.is_available() else []
     networks = [("forward", "mlp", 0.01), ("forward", "linear", 0.02)]
-    assert named == [*networks, ("forest", None, None), *boosted, ("neighbours", None, None)]
+    assert named == [
+        *networks,
+        ("forest", None, None),
+        *boosted,
+        ("neighbours", None, None),
+        ("discriminant", None, None),
+    ]
     assert accuracy(model, X, y) > 0.9
     assert model.learned_
     _, low, high = model.estimated_accuracy_
@@ -868,7 +874,7 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
         (
             {"method": "magic"},
             "`method` must be 'auto' or one of free, max, ascent, forward, pairwise, linear, forest, boosting, "
-            "neighbours; got 'magic'",
+            "neighbours, discriminant; got 'magic'",
         ),
         ({"method": ["free", None]}, "`method` must be 'auto' or one of"),
         ({"method": 5}, "`method` must be 'auto' or one of"),

@@ -323,7 +323,8 @@ def test_the_default_trains_networks_and_trees(works, tmp_path, pets):
     told = works("train", pets, "--label", "not", "--out", tmp_path / "model", "--seeds", 5, "--json").json
     members = [(trial["method"], trial["network"]) for trial in told["trials"]]
     boosted = [("boosting", None)] if boosting.is_available() else []
-    assert members == [("forward", "mlp"), ("forward", "linear"), ("forest", None), *boosted, ("neighbours", None)]
+    others = [("forest", None), *boosted, ("neighbours", None), ("discriminant", None)]
+    assert members == [("forward", "mlp"), ("forward", "linear"), *others]
 
 
 def test_a_time_limit_is_held(works, tmp_path, pets):
@@ -659,7 +660,7 @@ def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
         (["--epochs", "many"], "Invalid value for '--epochs'"),
         (["--seeds", "0"], "--seeds must be a whole number of at least 1; got 0"),
         (["--seed", "-1"], "`random_state` must be None, a whole number from 0 up"),
-        (["--method", "magic"], "pairwise, linear, forest, boosting, neighbours; got 'magic'"),
+        (["--method", "magic"], "pairwise, linear, forest, boosting, neighbours, discriminant; got 'magic'"),
         (["--time-limit", "0"], "`time_limit` must be a positive number of seconds, or None; got 0.0"),
         (["--time-limit", "nan"], "`time_limit` must be a positive number of seconds, or None; got nan"),
         (["--time-limit", "soon"], "Invalid value for '--time-limit'"),

@@ -384,8 +384,6 @@ def test_what_cannot_be_trained_says_so(tmp_path):
             train(store, network="convolution")
     with raises("items to learn from must be of one kind; got record and text; use a store for each"):
         fit_encoder([text_item("a", ""), record_item({"a": 1}, "")])
-    with raises("texts must have words of at least two letters; got none in any of them"):
-        fit_encoder([text_item("!", ""), text_item("?", "")])
     with raises("an encoder's state must be what to_dict gave; it is not"):
         encoder_from_dict({"kind": "image"})
     with raises("no model at", FileNotFoundError):

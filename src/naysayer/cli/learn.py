@@ -113,7 +113,8 @@ def train(
     method: Annotated[
         str,
         typer.Option(
-            help="auto, or some of free, max, ascent, forward, pairwise, linear, forest, boosting, neighbours.",
+            help="auto, or some of free, max, ascent, forward, pairwise, linear, forest, boosting, neighbours, "
+            "discriminant.",
             autocompletion=_methods,
         ),
     ] = "auto",

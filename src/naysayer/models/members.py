@@ -45,7 +45,7 @@ N_ROUNDS = 100
 N_LEAVES = 7
 FEWEST_NEIGHBOURS = 10  # that a row has; the cube root of the number of rows, if that is more
 N_SPREADS = 6
-N_TURNS = 2  # of neighbours and discriminant
+N_TURNS = 4  # of neighbours and discriminant
 MOST_COMPONENTS = 100
 UPRIGHT = 3.0  # a further component of every row: a few columns are then compared by distance, many by angle
 SHRINKAGE = 0.1  # of the discriminant's covariance, towards a round one
@@ -361,7 +361,8 @@ def class_shares(labels: NDArray[Any], n_classes: int, transition: ArrayLike | N
     weights = unbiased_weights(labels, n_classes, transition).double().numpy()
     shares = weights.mean(axis=0)
     noise = float(weights.var(axis=0).mean()) / len(weights)
-    differences = max(0.0, float(np.square(shares - 1 / n_classes).mean()) - noise)
+    by_chance = noise * (1 + 2 * np.sqrt(2 / n_classes))  # what equal shares seem to differ by, rarely more
+    differences = max(0.0, float(np.square(shares - 1 / n_classes).mean()) - by_chance)
     trust = differences / max(differences + noise, 1e-12)
     shares = np.maximum(trust * shares + (1 - trust) / n_classes, 0.2 / n_classes)
     return np.asarray(shares / shares.sum())
