@@ -14,7 +14,7 @@ from naysayer.collect.learn import train
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, record_item, text_item
 from naysayer.data.tables import DataTable
-from naysayer.features.tables import TableEncoder
+from naysayer.features.tables import Columns, TableEncoder
 from naysayer.models.encoded import EncodedModel
 from naysayer.report import Evidence
 
@@ -41,7 +41,7 @@ def table(n: int = 160, *, learned: bool = True, odd: str = NASTY, seed: int = 0
     classes = ["setosa", "versicolor", odd]
     y_bar = complement(y, 3, random_state=seed) if learned else rng.integers(3, size=n)
     examples = DataTable(columns | {"answer": np.array([f"!{classes[k]}" for k in y_bar], dtype=object)})
-    encoder = TableEncoder().fit(examples, drop=["answer"])
+    encoder = TableEncoder().fit(examples, Columns(drop=["answer"]))
     model = ComplementaryClassifier(
         ["linear", "forward"], max_epochs=20, lr=0.01, n_seeds=2, classes=np.arange(3), device="cpu", random_state=seed
     )

@@ -467,7 +467,7 @@ def test_the_trainer_trains_when_enough_has_come(tmp_path):
         assert second.detail["unanswered"] == trainer.latest.n_unanswered > 0
         assert 0 <= second.detail["named"] == trainer.latest.named <= 1
         assert second.detail["notes"] == []
-        assert re.fullmatch("mlp, (forward|neighbours)", second.method)
+        assert re.fullmatch("mlp, (forward|neighbours|discriminant)", second.method)
         assert learn.load(tmp_path / "model", device="cpu").accuracy == trainer.latest.accuracy
         with Trainer(store, **QUICK) as again:  # nothing has come since
             time.sleep(0.2)

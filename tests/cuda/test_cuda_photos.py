@@ -27,9 +27,10 @@ def test_features_are_those_of_the_cpu(shape, views):
     X = smooth(5, *shape)
     there, here = (Photos(views=views, cache=False, device=device).fit() for device in ("cuda", "cpu"))
     expected = here.transform(X)
-    assert_near(there.transform(X), expected)
+    within = 0.01 if shape == (224, 224) else 0.06  # a CPU rounds between rows and columns when it resizes, a GPU after
+    assert_near(there.transform(X), expected, within)
     assert_near(there.transform(list(X)), expected)
-    assert_near(there.transform(X[..., 0]), here.transform(X[..., 0]))
+    assert_near(there.transform(X[..., 0]), here.transform(X[..., 0]), within)
 
 
 def test_too_little_memory_halves_the_batch():

@@ -103,7 +103,8 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
     alpha : weight of complementary against ordinary labels where both occur; None weighs every example equally.
     classes : the class values; None takes those that occur in `y_bar`. Pass them if some class is never ruled out.
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
-    standardize : bring features to mean 0 and deviation 1; images in uint8 are divided by 255 instead.
+    standardize : bring features to mean 0 and deviation 1 over all rows, also those without a label; images in uint8
+        are divided by 255 instead.
     warm_start : go on from the last fit where this one is given the same examples, so that more epochs add to those
         before. Other examples begin anew: runs that had seen a label could not be judged by it.
     time_limit : seconds after which no member is begun and networks stop; the first member always gets an epoch.
@@ -245,7 +246,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         if said.sum() < 2:
             raise ValueError(f"`X` must hold at least 2 labelled examples; got n_samples={said.sum()}; add more")
         known = torch.from_numpy(said)
-        self._learn_scale(inputs)
+        self._learn_scale(inputs if weight is None else inputs[torch.from_numpy(weight > 0)])
         scaled = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
         weight = None if weight is None else weight[said]
         return Examples(scaled[known], labels[said], weight, len(self.classes_), self.transition, scaled[~known])

@@ -26,7 +26,7 @@ from naysayer.engine.population import logits_of
 from naysayer.engine.source import to_float
 from naysayer.labels import transition as transitions
 from naysayer.labels.kinds import is_ordinary
-from naysayer.labels.weights import unbiased_weights
+from naysayer.labels.weights import inverse_tensor, label_weights
 from naysayer.models.boosting import BoostedClassifier, booster_from_text, booster_to_text
 from naysayer.models.objects import describe, rebuild
 from naysayer.models.reduction import label_shares, project_to_simplex
@@ -358,7 +358,8 @@ def class_shares(labels: NDArray[Any], n_classes: int, transition: ArrayLike | N
     >>> class_shares(np.array([0, 1, 2, 2]), 3, None).round(2)
     array([0.33, 0.33, 0.33])
     """
-    weights = unbiased_weights(labels, n_classes, transition).double().numpy()
+    inverse = inverse_tensor(transition, n_classes)
+    weights = label_weights(torch.from_numpy(np.ascontiguousarray(labels)), n_classes, inverse).double().numpy()
     shares = weights.mean(axis=0)
     noise = float(weights.var(axis=0).mean()) / len(weights)
     by_chance = noise * (1 + 2 * np.sqrt(2 / n_classes))  # what equal shares seem to differ by, rarely more
