@@ -90,7 +90,7 @@ def answered(path: Path, classes: tuple[str, ...], items: list[Any], truth: list
 
 def _trained(store: Store, **options: Any) -> tuple[EncodedModel, Evidence]:
     with store:
-        trained = train(store, max_epochs=20, n_seeds=1, device="cpu", **options)
+        trained = train(store, max_epochs=10, n_seeds=5, device="cpu", **options)
     return trained, Evidence.from_answers(f"{trained.n_answers} answers", *trained.judged)
 
 
@@ -102,7 +102,7 @@ def photos(folder: Path, n: int = 80, answers: int = 180, odd: str = NASTY) -> t
         path = folder / f"{i:04}.jpg"
         photo(kind, rng).save(path, quality=90)
         items.append(image_item(path, f"{i:04} {odd.replace('/', '')}.jpg" if i % 10 == 0 else path.name))
-    return _trained(answered(folder / "photos.db", ("circle", "square", "triangle", odd), items, truth, answers, 0.03))
+    return _trained(answered(folder / "photos.db", ("circle", "square", "triangle", odd), items, truth, answers, 0.1))
 
 
 def texts(folder: Path, n: int = 90, answers: int = 180, odd: str = NASTY) -> tuple[EncodedModel, Evidence]:
@@ -114,7 +114,7 @@ def texts(folder: Path, n: int = 90, answers: int = 180, odd: str = NASTY) -> tu
         words = [*rng.choice(own, 6), *rng.choice(FILLER, int(rng.integers(6, 60)))]
         rng.shuffle(words)
         items.append(text_item(" ".join(words).capitalize() + f", no. {i}.", f"tickets.csv row {i}"))
-    return _trained(answered(folder / "texts.db", ("billing", "bug", odd), items, truth, answers, 0.03))
+    return _trained(answered(folder / "texts.db", ("billing", "bug", odd), items, truth, answers, 0.1))
 
 
 def records(folder: Path, n: int = 80, answers: int = 160) -> tuple[EncodedModel, Evidence]:

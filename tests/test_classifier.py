@@ -464,6 +464,13 @@ def test_a_matrix_of_single_labels_is_the_labels():
     same_model(matrix, quick(max_epochs=30).fit(X, torch.tensor(as_sets(y_bar, 3))), X)
 
 
+def test_wide_tables_are_spared_trees():
+    X = np.random.default_rng(0).normal(size=(30, 513)).astype(np.float32)
+    for width, trees in ((513, False), (512, True)):
+        model = ComplementaryClassifier(n_seeds=2, max_epochs=1, random_state=0).fit(X[:, :width], np.arange(30) % 3)
+        assert ("forest" in [trial["method"] for trial in model.trials_]) == trees
+
+
 @pytest.mark.parametrize("method", ["forward", "free", "pairwise"])
 def test_rows_that_rule_out_nothing_are_as_if_they_were_not_there(method):
     X, _, y_bar = blobs()

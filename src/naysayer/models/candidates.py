@@ -23,6 +23,7 @@ Network = str | nn.Module | Callable[[int, int], nn.Module]
 RATES = (1e-3, 3e-3, 1e-2)
 MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
 MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
+WIDE = 512  # features; trees look at one at a time, and of more they take their time for little
 OTHERS = ("forest", "boosting", "neighbours", "discriminant")  # members that are no networks
 
 
@@ -116,9 +117,10 @@ class Candidates:
         if self.network != "mlp":
             return found
         found += self._named("linear", examples)
-        if n <= 20 * MANY and n * n_classes <= 20_000_000:
+        narrow = n_features <= WIDE
+        if narrow and n <= 20 * MANY and n * n_classes <= 20_000_000:
             found.append(Candidate("forest"))
-        if boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
+        if narrow and boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
             rows, n_held_out = examples.inputs.flatten(1), max(1, self.validation_fraction * n)
             differ = int((rows != rows.median(dim=0).values).any(dim=1).sum())
             if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike

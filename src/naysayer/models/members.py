@@ -248,9 +248,7 @@ class Neighbours:
     def probabilities(self, inputs: Tensor) -> Floats:
         X = _directions(as_table(inputs), self.components)
         distance, near = _nearest(self.X, len(self.X)).kneighbors(X)
-        shares = _closeness(distance, self.scale)
-        shares /= shares.sum(axis=1, keepdims=True)
-        said = _sharpened(np.einsum("nj,njk->nk", shares, self.p[near]))
+        said = _said(self.p, distance, near, self.scale)
         return _together(said, X, self.scores) if len(self.scores) else said
 
     @classmethod
@@ -285,7 +283,7 @@ class Neighbours:
                 scores.append(_discriminant(X, _sharpened(ties @ p), shares))
                 p = _spread(ties, left, left * _probabilities_by(scores[-1], X), 2)
             total += p
-            said = _sharpened(ties[part] @ p)
+            said = _said(p, distance[part], near[part], scale)  # as of a row that is not among the others
             predicted.append((part, _together(said, X[part], scores[-1]) if turns else said))
         last = scores[turns - 1 :: turns] if turns else [np.zeros((0, n_classes))]
         means = [(one / len(parts)).astype(np.float32) for one in (total, np.sum(last, axis=0))]
@@ -315,6 +313,13 @@ def _nearest(X: NDArray[np.float32], most: int) -> NearestNeighbors:
     """Give what finds the neighbours of rows among those of X."""
     n_neighbors = min(max(FEWEST_NEIGHBOURS, round(len(X) ** (1 / 3))), most)
     return NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(X)
+
+
+def _said(p: NDArray[Any], distance: Floats, near: Rows, scale: float) -> Floats:
+    """Give what the nearest rows, (N, J) each, say of rows, (N, K)."""
+    shares = _closeness(distance, scale)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return _sharpened(np.einsum("nj,njk->nk", shares, p[near]))
 
 
 def _spread(ties: csr_matrix, likelihood: Floats, p: Floats, times: int) -> Floats:
