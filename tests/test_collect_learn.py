@@ -380,6 +380,8 @@ def test_what_cannot_be_trained_says_so(tmp_path):
         answer_all(store, truth, 60)
         with raises("`network` must be one of mlp, linear, convolution; got 'resnet'"):
             train(store, network="resnet")
+        with raises("an error rate must be from 0 to"):
+            train(store, error_rate=1.0)
         with raises('network "convolution" is for images; the items are records; use "mlp"'):
             train(store, network="convolution")
     with raises("items to learn from must be of one kind; got record and text; use a store for each"):

@@ -22,6 +22,7 @@ from naysayer.models.members import (
     Forest,
     Neighbours,
     Networks,
+    class_shares,
     collect,
     label_likelihoods,
     member_from_dict,
@@ -235,3 +236,50 @@ def test_predictions_of_parts_are_put_where_they_belong():
     expected[1, [1, 0]] = [[1, 1], [2, 0]]
     expected[2, 1] = [2, 1]
     np.testing.assert_array_equal(found, expected)
+
+
+# ---- the discriminant -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+def test_a_column_that_is_the_class_is_enough(n_classes):
+    """Rows of a class are all alike, so that nothing varies within one."""
+    y = np.arange(80 * n_classes) % n_classes
+    X = torch.tensor(StandardScaler().fit_transform(np.eye(n_classes)[y]), dtype=torch.float32)
+    _, parts = split(np.random.default_rng(0), len(y), 5, len(y) // 5)
+    told = Examples(X, complement(y, n_classes, random_state=0), None, n_classes, None, X[:0])
+    member, held_out = Neighbours.train(told, parts, None, 4)
+    assert (member.probabilities(X).argmax(axis=1) == y).all()
+    assert (np.nanmean(held_out, axis=0).argmax(axis=1) == y).all()
+
+
+def test_what_is_kept_is_what_was_judged():
+    """Weights of tight classes are large, and nearly cancel."""
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    X = torch.tensor(1e-4 * (rng.normal(size=(3, 4))[y] + 0.05 * rng.normal(size=(300, 4))), dtype=torch.float32)
+    _, parts = split(rng, 300, 5, 60)
+    member, held_out = Neighbours.train(
+        Examples(X, complement(y, 3, random_state=0), None, 3, None, X[:0]), parts, None, 4
+    )
+    judged = (np.nanmean(held_out, axis=0).argmax(axis=1) == y).mean()
+    assert abs((member.probabilities(X).argmax(axis=1) == y).mean() - judged) < 0.05
+
+
+def test_heavy_rows_that_disagree_leave_numbers():
+    X, labels = torch.zeros(40, 2), np.arange(40) % 2
+    weight = np.where(np.arange(40) < 4, 1e4, 1.0)
+    for turns in (0, 2):
+        member, held_out = Neighbours.train(Examples(X, labels, weight, 2, None, X[:0]), [np.arange(4)], None, turns)
+        assert np.isfinite(member.probabilities(X)).all()
+        assert np.isfinite(held_out[0, :4]).all()
+
+
+def test_labels_that_no_class_can_have_leave_numbers():
+    q = np.array([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
+    impossible = np.array([[True, True, False, False]])
+    assert (label_likelihoods(impossible, 4, q, objectives.Forward(4, transition=q)) > 0).all()
+
+
+def test_few_labels_that_agree_do_not_make_shares():
+    np.testing.assert_allclose(class_shares(np.array([0, 0]), 3, None), 1 / 3)

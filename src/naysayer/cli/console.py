@@ -70,6 +70,8 @@ def check_report(path: Path, out: Path) -> None:
     folder = path.absolute().parent
     if path.is_dir():
         raise ValueError(f"--report must be a file, such as report.html; {path} is a folder")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--report must be a file whose name ends in .html; got {path}")
     if folder == out.absolute():
         return
     if not folder.is_dir():
@@ -164,9 +166,11 @@ def warnings_as_lines() -> Iterator[None]:
     """Tell each warning in one line on standard error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        yield
-    for text in dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)):
-        print(f"warning: {text}", file=sys.stderr)
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)):
+                print(f"warning: {text}", file=sys.stderr)
 
 
 def column_lines(readings: dict[str, str]) -> list[str]:

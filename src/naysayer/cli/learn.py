@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -160,7 +161,7 @@ def train(
         _refuse_options_of_tables(context, table)
         given = context.get_parameter_source("epochs")
         limit = {"max_epochs": epochs} if given is not None and given.name == "COMMANDLINE" else {}
-        from_store = _train_on_store(table, network=network, random_state=seed, device=device, **limit)
+        from_store = _train_on_store(table, network=network, random_state=seed, device=device, verbose=1, **limit)
         trained: EncodedModel = from_store
         about, lines, unit = *_tell_of_store(from_store), "ITEMS"
     else:
@@ -192,9 +193,15 @@ def train(
             print(line)
         print(f"saved in {out}; next: naysayer predict {out} {unit}")
     if report is not None:  # last: nothing that was learned or said can be lost by it
-        _write_report(report, trained, None if is_store(table) else labelled, Path(table).name, seed)
+        with warnings_as_lines():
+            _write_report(report, trained, None if is_store(table) else labelled, _name_of(table), seed)
         if not as_json:
             print(f"report in {report}")
+
+
+def _name_of(place: str) -> str:
+    """Name a file, or the database of an address without who opens it with which password."""
+    return urlsplit(place).path.strip("/") or "a store" if "://" in place else Path(place).name
 
 
 def _write_report(path: Path, trained: Any, labelled: LabelledTable | None, source: str, seed: int) -> None:
@@ -323,14 +330,14 @@ def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     about["learned"] = trained.model.learned_
     guessing = 100 / len(trained.model.classes_)
     nothing = f"nothing was learned that can be told from guessing, which has {guessing:.0f} %; collect more answers"
-    others = (
-        f"{trained.n_unanswered:,} more items have no answer; of {100 * (trained.named or 0):.0f} % of them it is sure"
-    )
+    others = f"{trained.n_unanswered:,} more items have no answer"
+    if trained.named is not None:
+        others += f"; of {100 * trained.named:.0f} % of them it is sure (a class has a probability of 90 % or more)"
     return about | {"accuracy": named_interval(trained.accuracy)}, [
         *([] if trained.model.learned_ else [nothing]),
         _said_of_answers(trained),
         *trained.encoder.notes,
-        *([f"{others} (a class has a probability of 90 % or more)"] if trained.n_unanswered else []),
+        *([others] if trained.n_unanswered else []),
         f"estimated accuracy: {percent(*trained.accuracy)} %, from answers that had no part in what they judge",
     ]
 

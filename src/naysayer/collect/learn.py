@@ -25,7 +25,7 @@ from naysayer.engine.networks import NETWORKS
 from naysayer.features.encoder import Encoder, fit_encoder
 from naysayer.features.photos import PhotoEncoder
 from naysayer.measure import metrics
-from naysayer.measure.answers import Answers, accuracy, error_rates, from_standing, labels
+from naysayer.measure.answers import Answers, accuracy, check_rate, error_rates, from_standing, labels
 from naysayer.measure.intervals import Interval
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.encoded import ID_LENGTH, EncodedModel
@@ -38,7 +38,7 @@ LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could
 
 
 class Judged(NamedTuple):
-    """What the estimated accuracy rests on: N items, the answers about them, and the classes predicted for them, (N,).
+    """What the estimated accuracy rests on: items, the N with answers first; the answers; the classes predicted, (N,).
 
     `sure` (N,) are the probabilities of these classes. Both come from runs that had held the item out, where it has a
     label to learn from; an item that no run held out has the class -1.
@@ -107,7 +107,7 @@ class Trained(EncodedModel):
 def features(store: Store, ids: Sequence[str] | None = None) -> tuple[NDArray[Any], Encoder]:
     """Give the features of a store's items, those with these ids or all, and the encoder; it is fitted to all of them.
 
-    Images become pixels (N, C, S, S) in uint8, texts TF-IDF and records their columns (N, D) in float32; see
+    They are (N, D) in float32, or of images without a backbone pixels (N, C, S, S) in uint8; see
     :mod:`naysayer.features.encoder`.
     """
     items = {item.id: item for item in store.items()}
@@ -125,6 +125,7 @@ def train(
     confidence: float = 0.95,
     device: str = "auto",
     random_state: int = 0,
+    verbose: int = 0,
     before: Encoder | None = None,
     on_epoch: Callable[[], None] | None = None,
 ) -> Trained:
@@ -137,7 +138,7 @@ def train(
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
     max_epochs, n_seeds : number of epochs, and of runs that predict together.
     confidence : of the interval.
-    device, random_state : as for :class:`naysayer.ComplementaryClassifier`.
+    device, random_state, verbose : as for :class:`naysayer.ComplementaryClassifier`.
     before : the encoder of an earlier training; images that it has read are not read again.
     on_epoch : is called after each epoch, and may raise to stop.
 
@@ -167,6 +168,8 @@ def train(
     """
     if network not in NETWORKS:
         raise ValueError(f"`network` must be one of {', '.join(NETWORKS)}; got {network!r}")
+    if error_rate is not None:
+        check_rate(error_rate)
     project, given = store.project, list(store.standing())
     said = from_standing(given, project.classes, project.probabilities)
     n_said, known = len(said.items), labels(said)
@@ -182,14 +185,16 @@ def train(
         encoder.keep(before)
     elif network == "convolution":
         raise ValueError(f'network "convolution" is for images; the items are {encoder.kind}s; use "mlp"')
+    encoder.device, encoder.verbose = device, verbose
     X = encoder.transform(ordered)
     ruled_out = np.zeros((len(ordered), project.n_classes), dtype=bool)
     ruled_out[:n_said] = known.ruled_out
     e = error_rates(said).overall.estimate if error_rate is None else error_rate
     likelihood = Likelihood(project.n_classes, max(e, LEAST_ERROR))
     told = {id[:ID_LENGTH]: np.flatnonzero(out).tolist() for id, out in zip(said.items, known.ruled_out, strict=True)}
+    members = ["forward", *(["linear"] if network != "linear" else []), "neighbours", "discriminant"]
     model = ComplementaryClassifier(
-        {"forward": likelihood, "linear": likelihood, "neighbours": likelihood, "discriminant": likelihood},
+        dict.fromkeys(members, likelihood),
         network,
         max_epochs=max_epochs,
         n_seeds=n_seeds,
@@ -198,6 +203,7 @@ def train(
         device=device,
         on_epoch=on_epoch,
         random_state=random_state,
+        verbose=verbose,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of single runs that failed; others serve
@@ -225,7 +231,7 @@ def train(
         "named": float((p[n_said:].max(axis=1) >= SURE).mean()) if len(ordered) > n_said else None,
         "learned_from": told,
     }
-    return Trained(model, encoder, about, Judged(ordered[:n_said], said, predicted, sure))
+    return Trained(model, encoder, about, Judged(ordered, said, predicted, sure))
 
 
 def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> tuple[list[Item], int]:

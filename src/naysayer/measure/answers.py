@@ -214,11 +214,12 @@ def transition(weights: ArrayLike, error_rate: float = 0.0) -> Floats:
            [0.643, 0.321, 0.036]])
     """
     share = np.asarray(weights, dtype=np.float64)
-    q = share * np.where(np.eye(len(share), dtype=bool), _check_rate(error_rate), 1.0 - error_rate)
+    q = share * np.where(np.eye(len(share), dtype=bool), check_rate(error_rate), 1.0 - error_rate)
     return q / q.sum(axis=1, keepdims=True)
 
 
-def _check_rate(rate: float) -> float:
+def check_rate(rate: float) -> float:
+    """Refuse an error rate at which answers would say nothing."""
     if not 0 <= rate <= LARGEST_ERROR:
         raise ValueError(f"an error rate must be from 0 to {LARGEST_ERROR}; got {rate}; at 0.5 answers say nothing")
     return float(rate)
@@ -424,7 +425,7 @@ def item_weights(answers: Answers, *, error_rate: float | None = None) -> tuple[
     if error_rate is None:
         rates = np.array([each.estimate for each in error_rates(answers).by_annotator])
     else:
-        rates = np.full(len(answers.annotators), _check_rate(error_rate))
+        rates = np.full(len(answers.annotators), check_rate(error_rate))
     weighted = design.weighted(rates)
     columns = [weighted.values(used, np.full(len(used), k))[0] for k in range(answers.n_classes)]
     return used, np.stack(columns, axis=1)
@@ -439,7 +440,7 @@ def _estimates(
     """
     tail = tail_probability(confidence)
     if error_rate is not None:
-        rates = np.full(len(answers.annotators), _check_rate(error_rate))
+        rates = np.full(len(answers.annotators), check_rate(error_rate))
         shifts = np.zeros(2)
     else:
         measured = error_rates(answers, confidence)
@@ -556,4 +557,4 @@ def how_many_more(
     444
     """
     needed = planning.labels_needed(n_classes, margin, accuracy).yes_no
-    return max(0, math.ceil(needed / (1.0 - 2.0 * _check_rate(error_rate)) ** 2) - n_answers)
+    return max(0, math.ceil(needed / (1.0 - 2.0 * check_rate(error_rate)) ** 2) - n_answers)

@@ -23,7 +23,7 @@ Network = str | nn.Module | Callable[[int, int], nn.Module]
 RATES = (1e-3, 3e-3, 1e-2)
 MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
 MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
-WIDE = 512  # features; trees look at one at a time, and of more they take their time for little
+WIDE = 512  # features up to which trees are trained: with more they are slow and hardly weigh anything
 OTHERS = ("forest", "boosting", "neighbours", "discriminant")  # members that are no networks
 
 
@@ -103,7 +103,8 @@ class Candidates:
             return Candidate(name, objective=objective)
         if name == "linear":
             epochs = min(self.max_epochs, max(3, min(60, 12_000_000 // len(examples.labels))))
-            return Candidate("forward", "linear", objective, self._rates((0.02,)), epochs)
+            method = "forward" if isinstance(objective, Forward) else name
+            return Candidate(method, "linear", objective, self._rates((0.02,)), epochs)
         return Candidate(name, self.network, objective, self._rates(RATES), self.max_epochs)
 
     def _auto(self, examples: Examples) -> list[Candidate]:

@@ -245,11 +245,13 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             said &= weight > 0
         if said.sum() < 2:
             raise ValueError(f"`X` must hold at least 2 labelled examples; got n_samples={said.sum()}; add more")
-        known = torch.from_numpy(said)
-        self._learn_scale(inputs if weight is None else inputs[torch.from_numpy(weight > 0)])
+        known, counts = (
+            torch.from_numpy(rows) for rows in (said, np.ones_like(said) if weight is None else weight > 0)
+        )
+        self._learn_scale(inputs[counts])
         scaled = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
-        weight = None if weight is None else weight[said]
-        return Examples(scaled[known], labels[said], weight, len(self.classes_), self.transition, scaled[~known])
+        weight, others = None if weight is None else weight[said], scaled[counts & ~known]
+        return Examples(scaled[known], labels[said], weight, len(self.classes_), self.transition, others)
 
     def _go_on(self, examples: Examples, parts: Parts) -> Parts:
         """Give the parts of the last fit if it had the same examples; else forget that fit."""

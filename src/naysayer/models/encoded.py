@@ -33,12 +33,15 @@ class EncodedModel:
     about: dict[str, Any]
 
     def predict_proba(self, examples: Any) -> NDArray[np.float32]:
-        """Give the probabilities of the classes of examples that are not encoded yet, (N, K).
+        """Give the probabilities of the classes of examples that are not encoded yet, (N, K)."""
+        return self.with_answers(self.model.predict_proba(self.encoder.transform(examples)), examples)
 
-        Of an item that people answered about, the classes that they ruled out are e / (1 - e) as likely as the model
-        finds them, with e the share of answers that are wrong.
+    def with_answers(self, p: NDArray[np.float32], examples: Any) -> NDArray[np.float32]:
+        """Give the model's probabilities, (N, K), with what people answered about these very examples.
+
+        The classes that they ruled out are e / (1 - e) as likely as the model finds them, with e the share of answers
+        that are wrong.
         """
-        p = self.model.predict_proba(self.encoder.transform(examples))
         ruled_out = self.about.get("learned_from")
         if not isinstance(ruled_out, dict):  # a table, or a store's model of an earlier release
             return p

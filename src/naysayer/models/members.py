@@ -48,6 +48,7 @@ N_SPREADS = 6
 N_TURNS = 4  # of neighbours and discriminant
 MOST_COMPONENTS = 100
 UPRIGHT = 3.0  # a further component of every row: a few columns are then compared by distance, many by angle
+BLOCK = 10_000  # rows whose neighbours' probabilities are held at a time
 SHRINKAGE = 0.1  # of the discriminant's covariance, towards a round one
 FARTHEST = 10.0  # standard deviations, beyond which a feature counts as if it were there
 UNLIKELIEST = 1e-3  # a label may be wrong
@@ -265,7 +266,7 @@ class Neighbours:
         X = _directions(table, components)
         known = label_likelihoods(labels, n_classes, examples.transition, objective)
         if examples.weight is not None:
-            known **= examples.weight[:, None] / examples.weight.mean()
+            known = np.maximum(known ** (examples.weight[:, None] / examples.weight.mean()), 1e-12)
         likelihood = np.concatenate([known, np.ones((len(examples.unlabelled), n_classes))])
         distance, near = _nearest(X, len(X) - 1).kneighbors()
         scale = float(np.median(distance[:, -1])) or 1.0
@@ -299,7 +300,8 @@ def _principal_components(table: NDArray[np.float32]) -> NDArray[np.float32]:
     if table.shape[1] <= MOST_COMPONENTS:
         return np.eye(table.shape[1], dtype=np.float32)
     n_components = min(MOST_COMPONENTS, len(table))
-    pca = PCA(n_components, svd_solver="randomized", random_state=0).fit(table.clip(-FARTHEST, FARTHEST))
+    with np.errstate(invalid="ignore", divide="ignore"):  # rows may be all alike
+        pca = PCA(n_components, svd_solver="randomized", random_state=0).fit(table.clip(-FARTHEST, FARTHEST))
     return np.ascontiguousarray(pca.components_.T, dtype=np.float32)
 
 
@@ -319,7 +321,9 @@ def _said(p: NDArray[Any], distance: Floats, near: Rows, scale: float) -> Floats
     """Give what the nearest rows, (N, J) each, say of rows, (N, K)."""
     shares = _closeness(distance, scale)
     shares /= shares.sum(axis=1, keepdims=True)
-    return _sharpened(np.einsum("nj,njk->nk", shares, p[near]))
+    blocks = [slice(i, i + BLOCK) for i in range(0, len(near), BLOCK)]
+    said = [np.einsum("nj,njk->nk", shares[block], p[near[block]]) for block in blocks]
+    return _sharpened(np.concatenate([np.empty((0, p.shape[1])), *said]))
 
 
 def _spread(ties: csr_matrix, likelihood: Floats, p: Floats, times: int) -> Floats:
@@ -331,15 +335,16 @@ def _spread(ties: csr_matrix, likelihood: Floats, p: Floats, times: int) -> Floa
     return p
 
 
-def _discriminant(X: NDArray[np.float32], p: Floats, shares: Floats) -> Floats:
+def _discriminant(X: NDArray[np.float32], p: Floats, shares: Floats) -> NDArray[np.float32]:
     """Give weights and biases, (J + 1, K), of a linear discriminant; rows are of each class with probability p."""
-    counts = p.sum(axis=0) + 1e-9
-    means = (p.T @ X) / counts[:, None]
-    within = (X.T @ X).astype(np.float64) / len(X) - (means.T * (counts / counts.sum())) @ means
+    rows, counts = X.astype(np.float64), p.sum(axis=0) + 1e-9  # classes that are tight cancel in less precision
+    means = (p.T @ rows) / counts[:, None]
+    within = (rows.T @ rows) / len(rows) - (means.T * (counts / counts.sum())) @ means
     within *= 1 - SHRINKAGE
-    within[np.diag_indices(len(within))] += SHRINKAGE * np.trace(within) / len(within) + 1e-9
+    within[np.diag_indices(len(within))] += SHRINKAGE * max(0.0, np.trace(within)) / len(within) + 1e-9
     weights = np.linalg.solve(within, means.T)
-    return np.vstack([weights, np.log(shares) - 0.5 * (means.T * weights).sum(axis=0)])
+    scores = np.vstack([weights, np.log(shares) - 0.5 * (means.T * weights).sum(axis=0)])
+    return np.asarray((scores - scores.mean(axis=1, keepdims=True)).astype(np.float32))  # as they are kept
 
 
 def _probabilities_by(scores: NDArray[Any], X: NDArray[np.float32]) -> Floats:
@@ -366,7 +371,7 @@ def class_shares(labels: NDArray[Any], n_classes: int, transition: ArrayLike | N
     inverse = inverse_tensor(transition, n_classes)
     weights = label_weights(torch.from_numpy(np.ascontiguousarray(labels)), n_classes, inverse).double().numpy()
     shares = weights.mean(axis=0)
-    noise = float(weights.var(axis=0).mean()) / len(weights)
+    noise = float((weights.var(axis=0) + np.ptp(weights) ** 2 / len(weights)).mean()) / len(weights)
     by_chance = noise * (1 + 2 * np.sqrt(2 / n_classes))  # what equal shares seem to differ by, rarely more
     differences = max(0.0, float(np.square(shares - 1 / n_classes).mean()) - by_chance)
     trust = differences / max(differences + noise, 1e-12)
@@ -379,7 +384,8 @@ def label_likelihoods(
 ) -> Floats:
     """Give P(label | class) of each label, (N, K), the largest in each row 1 and none less than `UNLIKELIEST`.
 
-    An objective that is minus the logarithm of the label's probability tells it by what it says of each class alone.
+    An objective without Q that is minus the logarithm of the label's probability tells it by what it says of each class
+    alone.
 
     Examples
     --------
@@ -387,7 +393,9 @@ def label_likelihoods(
     array([[0.001, 1.   , 1.   ],
            [1.   , 1.   , 0.001]])
     """
-    if objective is not None:
+    if objective is not None and objective.transition is not None:
+        transition = np.asarray(objective.transition)
+    elif objective is not None:
         certain = torch.eye(n_classes).log()[:, None].expand(-1, len(labels), -1)  # of each class in turn, (K, N, K)
         losses = [objective.example_losses(one, torch.from_numpy(np.ascontiguousarray(labels))) for one in certain]
         least = torch.stack(losses, dim=-1)

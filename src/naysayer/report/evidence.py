@@ -79,7 +79,7 @@ class Evidence:
     def from_answers(
         cls, said: str, items: Sequence[Item], answers: measured.Answers, predicted: Ints, sure: Floats
     ) -> Evidence:
-        """Take answers, and what was predicted for their items by runs that had not seen them; -1 where there are none.
+        """Take items, those with answers first, and what was predicted for these by runs that had not seen them, or -1.
 
         Where no class was drawn by us, answers made elsewhere are taken at their word, as in training.
         """
@@ -94,6 +94,7 @@ class Evidence:
         weights = weights[predicted[rows] >= 0]
         found = _confusion(weights.__getitem__, predicted[rows[predicted[rows] >= 0]], n_classes)
         judged = np.flatnonzero(predicted >= 0)
+        ruled_out = np.pad(ruled_out, ((0, len(items) - len(ruled_out)), (0, 0)))
         return cls(said, items, ruled_out, judged, predicted[judged], sure[judged], found, prior)
 
     @property

@@ -62,7 +62,7 @@ class Report:
         self.classes = [str(name) for name in self.model.classes_]
         self.one, self.many = UNITS.get(self.encoder.kind, ("row", "rows"))
         self.X: NDArray[Any] = self.encoder.transform(evidence.examples)
-        self.p = self.model.predict_proba(self.X)
+        self.p = trained.with_answers(self.model.predict_proba(self.X), evidence.examples)
         self.predicted = self.p.argmax(axis=1)
         self.count = np.bincount(self.predicted, minlength=len(self.classes))
         self.texts = self.encoder.kind == "text"

@@ -118,14 +118,14 @@ function accuracy({ trainings, trains, training_error, classes: names }) {
   const last = trainings[trainings.length - 1];
   const said = [];
   if (last) said.push("Trained on what has come in, the model is right on ", bold(`${percent(last.estimate, 1)} (${percent(last.low, 1)} to ${percent(last.high, 1)})`), " of the items, as estimated from the answers alone.");
-  if (last?.unanswered) said.push(" It also names the ", bold(`${whole(last.unanswered)} ${last.unanswered === 1 ? "item" : "items"}`), ` without any answer, ${percent(last.named)} of them with a probability of 90% or more.`);
+  if (last?.unanswered) said.push(" It also names the ", bold(`${whole(last.unanswered)} ${last.unanswered === 1 ? "item" : "items"}`), last.named == null ? " without any answer." : ` without any answer, ${percent(last.named)} of them with a probability of 90% or more.`);
   for (const note of last?.notes ?? []) said.push(` ${note[0].toUpperCase()}${note.slice(1)}.`);
   fill(figure("accuracy", "Estimated accuracy", { wide: true }), {
     said: last ? said : "A model is trained in the background as answers come in.",
     empty: last ? null : training_error ?? "The first training begins after 50 answers.",
     draw: (width) => ribbon(width, trainings.map((one) => ({ x: one.n_answers, y: one.estimate, low: one.low, high: one.high })), { chance: 1 / names.length, xLabel: "answers" }),
     heads: ["answers", "method", "estimate", "from", "to", "items without an answer", "sure of", "when"],
-    rows: trainings.map((one) => [whole(one.n_answers), one.method, percent(one.estimate, 1), percent(one.low, 1), percent(one.high, 1), whole(one.unanswered ?? 0), one.unanswered ? percent(one.named) : "–", new Date(1000 * one.at).toLocaleString("en-GB")]),
+    rows: trainings.map((one) => [whole(one.n_answers), one.method, percent(one.estimate, 1), percent(one.low, 1), percent(one.high, 1), whole(one.unanswered ?? 0), one.named == null ? "–" : percent(one.named), new Date(1000 * one.at).toLocaleString("en-GB")]),
   });
 }
 
