@@ -24,10 +24,11 @@ from naysayer.engine.population import pick_device
 from naysayer.features import pictures
 from naysayer.features.backbones import PHOTOS, Backbone, BackboneError, find, has_photos, optional, width_at
 from naysayer.features.cache import FeatureCache, features_folder
-from naysayer.features.pictures import Picture, large_allowed, take_pictures
+from naysayer.features.pictures import Picture, Refused, begins_as_image, large_allowed, take_pictures
 
 MOST_PIXELS = 32  # per side of the pictures that are learned from without a backbone
 _ON_GPU = 4  # times as many pictures at once
+_REGISTER = "register its folder again: naysayer ask FOLDER"
 _GREY = ("1", "L", "LA", "I", "I;16", "F")
 
 
@@ -253,7 +254,7 @@ def same_backbone(loaded: Backbone, wanted: dict[str, Any]) -> Backbone:
 def _check_failed(failed: list[str]) -> None:
     """Tell of pictures that could not be read."""
     if failed:
-        raise ValueError(failed[0] + (f" (and {len(failed) - 1} more cannot be read)" if len(failed) > 1 else ""))
+        raise Refused(failed[0] + (f" (and {len(failed) - 1} more cannot be read)" if len(failed) > 1 else ""))
 
 
 class PhotoEncoder:
@@ -302,13 +303,20 @@ class PhotoEncoder:
         """Give the features of images, or their pixels."""
         new = {item.id: item for item in examples if item.id not in self._read}
         if new and self.photos is not None:
-            given = [Picture(item.path or "", repr(item.name)) for item in new.values()]
-            self._read |= dict(
-                zip(new, self.photos.set_params(verbose=self.verbose, device=self.device).transform(given))
-            )
+            given = [Picture(item.path or "", f"{item.name!r} at {item.path}") for item in new.values()]
+            photos = self.photos.set_params(verbose=self.verbose, device=self.device)
+            try:
+                self._read |= dict(zip(new, photos.transform(given)))
+            except Refused as error:
+                raise Refused(f"{error}; {_REGISTER}") from None
         elif new:
             self._read |= {id: self._pixels(item) for id, item in new.items()}
         return np.stack([self._read[item.id] for item in examples])
+
+    def readable(self, examples: Sequence[Item]) -> list[bool]:
+        """Say of which items `transform` can be asked: read before, or a file is there and begins as an image does."""
+        with large_allowed():
+            return [item.id in self._read or begins_as_image(item.path or "") for item in examples]
 
     def _pixels(self, item: Item) -> NDArray[np.uint8]:
         from PIL import Image, ImageOps
@@ -355,7 +363,7 @@ def _opened(item: Item) -> Iterator[Any]:
     except OSError:
         raise ValueError(
             f"image {item.name!r} must be where it was registered, at {item.path}; it is not, or is no "
-            f"image any more; register its folder again: naysayer ask FOLDER"
+            f"image any more; {_REGISTER}"
         ) from None
     with image:
         yield image

@@ -171,6 +171,19 @@ class Picture:
         return Refused(f"picture {self.name} {'; '.join(why)}")
 
 
+def begins_as_image(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is there and its header is an image's; its pixels are not decoded, which may still fail."""
+    from PIL import Image
+
+    try:
+        if not os.path.isfile(path):
+            return False
+        with Image.open(path, formats=_FORMATS):
+            return True
+    except Exception:  # of many kinds, as above
+        return False
+
+
 def to_rgb(image: Any) -> Any:
     """Bring a PIL image of any mode to RGB: on white where it is transparent, 16 bits to 8."""
     from PIL import Image
