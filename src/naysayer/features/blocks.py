@@ -153,7 +153,7 @@ class PhotoBlock(Block):
         return super().lacks(table) + [f"{n_gone:,} not there"] * (n_gone > 0)
 
     def _values(self, table: DataTable) -> dict[int, str]:
-        return {row: os.path.join(table.folder, path) for row, path in super()._values(table).items()}
+        return {row: os.path.join(table.folder or "", path) for row, path in super()._values(table).items()}
 
     def _begin(self, values: dict[int, str]) -> None:
         self.encoder.fit([])

@@ -233,6 +233,8 @@ def _read_block(block: Block, table: DataTable, *warnings: str) -> _Reading:
 
 def _read_paths(name: str, table: DataTable) -> _Reading | None:
     """Read a column as paths of pictures if nearly all of its values look so and some of the first are there."""
+    if table.folder is None:
+        return None
     paths = [text for text in texts_of(table.columns[name]) if text is not None]
     n_alike = sum(Path(path).suffix.lower() in IMAGE_ENDINGS for path in paths)
     if n_alike < max(2, 0.95 * len(paths)):
