@@ -259,6 +259,7 @@ def test_a_file_that_changes_is_not_taken_for_what_it_was(tmp_path):
             np.zeros((2, 16), dtype=np.uint8),
             "an array of pictures must be (N, H, W), (N, H, W, 3) or (N, 3, H, W); got",
         ),
+        (np.zeros((9, 8, 3), dtype=np.uint8), "got one picture, (9, 8, 3); pass a list of it"),
         (np.zeros((2, 2, 8, 8), dtype=np.uint8), "an array of pictures must be (N, H, W)"),
         (np.zeros((2, 0, 8), dtype=np.uint8), "an array of pictures must have pixels; got shape (2, 0, 8)"),
     ],

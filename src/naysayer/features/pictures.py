@@ -26,7 +26,8 @@ from naysayer.features.cache import content_hash
 MOST_PIXELS = 100_000_000  # to decode of one picture; a small file can claim more than there is memory for
 CROP: float | None = 1.0  # share of the shorter side that is seen, in the middle; None squeezes all into the square
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")  # none whose decoder runs other programs
-_KINDS = "paths, PIL images, or uint8 arrays (N, H, W), (N, H, W, 3) or (N, 3, H, W)"
+_SHAPES = "(N, H, W), (N, H, W, 3) or (N, 3, H, W)"
+_KINDS = f"paths, PIL images, or uint8 arrays {_SHAPES}"
 _AHEAD = 3  # batches that are read while one is computed
 _LOADING = threading.Lock()
 
@@ -303,13 +304,15 @@ class Stack:
 
     def __init__(self, array: NDArray[Any]) -> None:
         _check_bytes(array, "an array of pictures")
+        if array.ndim == 3 and array.shape[-1] in (1, 3):
+            raise Refused(f"an array of pictures must be {_SHAPES}; got one picture, {array.shape}; pass a list of it")
         channels_last = array.ndim == 4 and array.shape[-1] in (1, 3)
         if array.ndim == 3:
             array = array[:, None]
         elif channels_last:
             array = array.transpose(0, 3, 1, 2)
         if array.ndim != 4 or array.shape[1] not in (1, 3):
-            raise Refused(f"an array of pictures must be (N, H, W), (N, H, W, 3) or (N, 3, H, W); got {array.shape}")
+            raise Refused(f"an array of pictures must be {_SHAPES}; got {array.shape}")
         self.array, self.failed = array, list[str]()
 
     def __len__(self) -> int:
