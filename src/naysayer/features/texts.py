@@ -29,7 +29,9 @@ MOST_WORDS = 2000
 MOST_COMPONENTS = 50  # of the counts of words, beside embeddings
 MOST_CHARACTERS = 20_000  # of a text, about 5,000 tokens; what comes after them is not read
 
-# The files of the package wordllama, from its folder on, and their SHA-256.
+_VERSION = "0.4.0.post1"  # of the package wordllama, as pyproject.toml has it
+
+# Its files, from its folder on, and their SHA-256.
 _WEIGHTS = ("weights/l2_supercat_256.safetensors", "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5")
 _TOKENIZER = (
     "tokenizers/l2_supercat_tokenizer_config.json",
@@ -90,7 +92,7 @@ def _wordllama(_: str) -> TextBackbone:
 
 def _checked(folder: Path, name: str, sha256: str) -> bytes:
     """Read a file of wordllama; one that is gone or has another checksum is refused."""
-    again = "install it again: pip install --force-reinstall wordllama"
+    again = f"install it again: pip install --force-reinstall wordllama=={_VERSION}"
     try:
         content = (folder / name).read_bytes()
     except OSError as error:
