@@ -44,7 +44,12 @@ class Columns:
     text: Sequence[str] = ()
 
     def without(self, name: str) -> Columns:
-        """Leave out one more column, such as the labels."""
+        """Leave out one more column, the label, which can have no other use."""
+        for use in ("categorical", "numeric", "image", "text"):
+            if name in getattr(self, use):
+                raise ValueError(
+                    f"a column must have one use; {name!r} is the label, and in {use}; take it out of {use}"
+                )
         return replace(self, drop=(name, *self.drop))
 
     def uses(self, table: DataTable) -> dict[str, str]:
