@@ -22,7 +22,7 @@ from naysayer.common.progress import progress_bar
 from naysayer.data.items import Item
 from naysayer.engine.population import pick_device
 from naysayer.features import pictures
-from naysayer.features.backbones import PHOTOS, Backbone, BackboneError, find, has_photos, optional, width_at
+from naysayer.features.backbones import PHOTOS, Backbone, find, has_photos, optional, same_backbone, width_at
 from naysayer.features.cache import FeatureCache, features_folder
 from naysayer.features.pictures import Picture, Refused, begins_as_image, large_allowed, take_pictures
 
@@ -222,7 +222,7 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     def _backbone(self) -> Backbone:
         """Give the backbone, which a copy that was pickled loads again; it must be the one that was fitted."""
         if not hasattr(self, "_loaded"):
-            self._loaded = same_backbone(find(self.backbone_["name"], PHOTOS), self.backbone_)
+            self._loaded = same_backbone(find(self.backbone_["name"], PHOTOS), self.backbone_, "see photos")
         return self._loaded
 
     def _network_on(self, device: torch.device) -> nn.Module:
@@ -239,16 +239,6 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the network out: whoever unpickles this loads it, and it must be the same."""
         return {name: value for name, value in super().__getstate__().items() if name not in ("_loaded", "_running")}
-
-
-def same_backbone(loaded: Backbone, wanted: dict[str, Any]) -> Backbone:
-    """Refuse a backbone whose weights are not those that were used before."""
-    if loaded.sha256 != wanted["sha256"]:
-        raise BackboneError(
-            f"the model must see photos by {wanted['name']} {wanted['version']} with the checksum "
-            f"{wanted['sha256'][:12]}…; here {loaded.version} has {loaded.sha256[:12]}…; install the other version"
-        )
-    return loaded
 
 
 def _check_failed(failed: list[str]) -> None:
@@ -347,7 +337,7 @@ class PhotoEncoder:
             return cls(state["side"], state["channels"], pixels=True)
         encoder, wanted = cls(), state["backbone"]
         encoder.photos = Photos(wanted["name"], size=wanted["size"], views=state["views"]).fit()
-        same_backbone(encoder.photos._loaded, wanted)
+        same_backbone(encoder.photos._loaded, wanted, "see photos")
         return encoder
 
 

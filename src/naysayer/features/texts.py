@@ -22,7 +22,7 @@ from naysayer.common.checks import check_count
 from naysayer.common.progress import progress_bar
 from naysayer.data.items import Item
 from naysayer.engine.population import pick_device
-from naysayer.features.backbones import BackboneError, find, optional, weights_hash
+from naysayer.features.backbones import BackboneError, find, optional, same_backbone, weights_hash
 from naysayer.features.cache import FeatureCache, content_hash, features_folder
 
 MOST_WORDS = 2000
@@ -215,7 +215,8 @@ class Texts(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """Embed texts: a list, array or column of N strings into (N, D)."""
         check_is_fitted(self, "backbone_")
         texts = [_readable(text) for text in check_texts(X)]
-        backbone, device = same_backbone(load_backbone(self.backbone), self.backbone_), pick_device(self.device).type
+        backbone = same_backbone(load_backbone(self.backbone), self.backbone_, "read texts")
+        device = pick_device(self.device).type
         key = {"name": backbone.name, "sha256": backbone.sha256, "device": device, "characters": MOST_CHARACTERS}
         cache = FeatureCache(features_folder(self.cache), key)
         rows = np.empty((len(texts), backbone.width), dtype=np.float32)
@@ -250,16 +251,6 @@ def check_texts(X: Any) -> list[str]:
                 'leave the row out, or make it ""'
             )
     return texts
-
-
-def same_backbone(loaded: TextBackbone, wanted: dict[str, str]) -> TextBackbone:
-    """Refuse a backbone whose weights are not those that were used before."""
-    if loaded.sha256 != wanted["sha256"]:
-        raise BackboneError(
-            f"the model must read texts by {wanted['name']} {wanted['version']} with the checksum "
-            f"{wanted['sha256'][:12]}…; here {loaded.version} has {loaded.sha256[:12]}…; install the other version"
-        )
-    return loaded
 
 
 def _readable(text: str) -> str:
@@ -379,7 +370,7 @@ class TextEncoder:
         if "backbone" in state:
             wanted = state["backbone"]
             encoder.texts = Texts(wanted["name"]).fit()
-            same_backbone(load_backbone(wanted["name"]), wanted)
+            same_backbone(load_backbone(wanted["name"]), wanted, "read texts")
         return encoder
 
 
