@@ -26,7 +26,7 @@ from naysayer.features.backbones import PHOTOS, Backbone, find, has_photos, opti
 from naysayer.features.cache import FeatureCache, features_folder
 from naysayer.features.pictures import Picture, Refused, begins_as_image, large_allowed, take_pictures
 
-MOST_PIXELS = 32  # per side of the pictures that are learned from without a backbone
+MOST_SIDE = 32  # pixels, of the pictures that are learned from without a backbone
 _ON_GPU = 4  # times as many pictures at once
 _REGISTER = "register its folder again: naysayer ask FOLDER"
 _GREY = ("1", "L", "LA", "I", "I;16", "F")
@@ -263,7 +263,7 @@ class PhotoEncoder:
     kind = "image"
     device = "auto"
 
-    def __init__(self, side: int = MOST_PIXELS, channels: int = 3, *, pixels: bool = False, verbose: int = 0) -> None:
+    def __init__(self, side: int = MOST_SIDE, channels: int = 3, *, pixels: bool = False, verbose: int = 0) -> None:
         self.side, self.channels, self.pixels, self.verbose = side, channels, pixels, verbose
         self.photos: Photos | None = None
         self.notes: list[str] = []
@@ -281,7 +281,7 @@ class PhotoEncoder:
             with _opened(item) as image:
                 sides.append(max(image.size))
                 grey = grey and image.mode in _GREY
-        self.side, self.channels = min(MOST_PIXELS, round(median(sides))), 1 if grey else 3
+        self.side, self.channels = min(MOST_SIDE, round(median(sides))), 1 if grey else 3
         if not self.pixels:
             self.notes = [
                 f"photos are learned from {self.side} × {self.side} pixels; a pretrained network would make far more "
