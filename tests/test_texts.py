@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from safetensors.numpy import load_file
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -179,6 +180,13 @@ def test_wrong_options_are_told(options, words):
 # ---- the package of the embeddings ----------------------------------------------------------------------------
 
 PINNED = "wordllama==0.4.0.post1"  # whose checksums are known
+
+
+def test_wordllama_has_one_cache_for_all_devices(tmp_path, monkeypatch):
+    for device in ("cpu", "cuda"):
+        monkeypatch.setattr(module, "pick_device", lambda _, device=device: torch.device(device))
+        Texts(cache=tmp_path).fit().transform(["A fine film."])
+    assert len(list(tmp_path.glob("*.sqlite"))) == 1
 
 
 @pytest.mark.usefixtures("_not_installed")

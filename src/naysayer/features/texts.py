@@ -51,6 +51,7 @@ class TextBackbone:
     name, version, sha256 : what it is: its name here, the release of the package it is from, a checksum of its weights.
     width : D.
     encode : gives the rows (N, D) of N texts, computed on a device.
+    by_device : whether the rows may depend on the device, if only by how it rounds.
     """
 
     name: str
@@ -58,6 +59,7 @@ class TextBackbone:
     sha256: str
     width: int
     encode: Callable[[list[str], str], NDArray[np.float32]]
+    by_device: bool = True
 
 
 def available() -> bool:
@@ -87,7 +89,9 @@ def _wordllama(_: str) -> TextBackbone:
         sums = csr_array((np.ones(len(ids), np.float32), ids, ends), shape=(len(texts), len(vectors))) @ vectors
         return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
 
-    return TextBackbone("wordllama", metadata.version("wordllama"), _WEIGHTS[1], vectors.shape[1], encode)
+    return TextBackbone(
+        "wordllama", metadata.version("wordllama"), _WEIGHTS[1], vectors.shape[1], encode, by_device=False
+    )
 
 
 def _checked(folder: Path, name: str, sha256: str) -> bytes:
@@ -217,7 +221,8 @@ class Texts(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         texts = [_readable(text) for text in check_texts(X)]
         backbone = same_backbone(load_backbone(self.backbone), self.backbone_, "read texts")
         device = pick_device(self.device).type
-        key = {"name": backbone.name, "sha256": backbone.sha256, "device": device, "characters": MOST_CHARACTERS}
+        key = {"name": backbone.name, "sha256": backbone.sha256, "characters": MOST_CHARACTERS}
+        key |= {"device": device} if backbone.by_device else {}
         cache = FeatureCache(features_folder(self.cache), key)
         rows = np.empty((len(texts), backbone.width), dtype=np.float32)
         with progress_bar(len(texts), "embeddings of texts", self.verbose > 0) as bar:
