@@ -224,6 +224,8 @@ def test_what_is_not_there_is_told_before_anything_is_computed(tmp_path):
     good = saved(tmp_path / "good.png", Image.new("RGB", (9, 9)))
     with raises("gone.jpg' must be a file that can be read; no such file or directory"):
         take_pictures([good, tmp_path / "gone.jpg"]).hashes()
+    with raises(r"picture 'a\x00b.png' must have a path that a file can have; "):
+        take_pictures(np.array([str(good), "a\0b.png"])).hashes()
     with raises(f"picture {tmp_path} must be a file; it is something else"):
         take_pictures([good, tmp_path]).hashes()
 

@@ -139,7 +139,9 @@ class Picture:
             return read_image(self.source)
         except OSError as error:
             raise self._refuse("must be a file that can be read", (error.strerror or str(error)).lower()) from None
-        except ValueError as error:  # which names the path
+        except ValueError as error:
+            if not str(error).startswith(f"{self.source} "):  # NUL, or half a character, in the path
+                raise self._refuse("must have a path that a file can have", str(error)) from None
             raise Refused(f"picture {error}") from None
 
     def _decode(self, content: bytes | None, size: int) -> Any:
