@@ -78,7 +78,7 @@ def true_labels(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.nda
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="folder that holds cifar10, or an npz file of as many arrays")
+    parser.add_argument("--data", required=True, help="folder that holds cifar10, or an npz file of the same arrays")
     parser.add_argument("--labels", default="300,1000,3000,10000")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--views", type=int, default=1)

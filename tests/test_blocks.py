@@ -228,10 +228,33 @@ def test_a_column_most_of_which_is_no_picture_is_refused(folder):
     table = read_table(folder / "t.csv")
     for i in range(16):
         (folder / "photos" / f"{i:02}.png").write_bytes(b"not a picture")
-    with raises("column 'path' must hold pictures; 16 of 30 cannot be read, the first at row 0: picture "):
+    with raises("column 'path' must hold pictures; 16 of 30 cannot be read, the first at row 0: picture ") as caught:
         TableEncoder().fit(table)
-    with raises("column 'says' must hold pictures; 30 of 30 cannot be read, the first at row 0: no file at "):
+    assert str(caught.value).endswith("; replace the files, or leave the column out")
+    with raises("column 'says' must hold pictures; 30 of 30 cannot be read, the first at row 0: no file at ") as caught:
         TableEncoder().fit(only(table, "says"), Columns(image=["says"]))
+    assert str(caught.value).endswith("; paths must be absolute or begin at the table's folder")
+
+
+@pytest.mark.parametrize("damage", [b"not a picture", None])
+def test_what_was_trained_predicts_where_no_picture_can_be_read(folder, damage):
+    table = only(read_table(folder / "t.csv"), "path", "size")
+    encoder = TableEncoder().fit(table)
+    for path in (folder / "photos").iterdir():
+        path.unlink() if damage is None else path.write_bytes(damage)
+    with pytest.warns(UserWarning, match="30 of 30 cannot be read, .*; they count as missing"):
+        X = encoder.transform(table)
+    assert not X[:, :-1].any()
+
+
+def test_an_error_that_is_no_pictures_is_not_hidden(folder, monkeypatch):
+    def fail(*_):
+        raise ValueError("cuda must have memory for one picture")
+
+    (folder / "photos" / "07.png").write_bytes(b"not a picture")
+    monkeypatch.setattr(photos.Photos, "_compute", fail)
+    with raises("must have memory"):
+        TableEncoder().fit(only(read_table(folder / "t.csv"), "path"))
 
 
 def test_paths_that_lead_nowhere_are_no_pictures(folder):

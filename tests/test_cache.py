@@ -101,8 +101,31 @@ def test_a_damaged_file_does_not_stop_what_is_being_kept(tmp_path):
     cache.path.write_bytes(b"x" * 5000)
     with pytest.warns(UserWarning, match="is damaged"):
         cache.put(rows(3))
-    cache.put(rows(3))
-    assert len(cache.get(rows(3))) == 3
+    assert_same(cache.get(rows(3)), rows(3))
+
+
+def refuse(*_, **__):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_a_damaged_file_that_cannot_be_removed_is_done_without(tmp_path, monkeypatch):
+    for use in (FeatureCache.get, FeatureCache.put):
+        cache = FeatureCache(tmp_path, KEY)
+        cache.path.write_bytes(b"x" * 5000)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", refuse)  # as in a folder that is read-only
+            with pytest.warns(UserWarning, match="is damaged: .*; it cannot be removed: .*; features are not kept"):
+                use(cache, rows(3))
+        cache.put(rows(3))  # said once
+        assert cache.get(rows(3)) == {}
+
+
+def test_a_folder_that_may_not_be_entered_is_done_without(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "exists", refuse)
+    cache = FeatureCache(tmp_path, KEY)
+    with pytest.warns(UserWarning, match="cannot be used: .*Permission denied; features are not kept"):
+        assert cache.get(rows(3)) == {}
+    assert cache.get(rows(3)) == {}  # said once
 
 
 def test_a_cache_out_of_reach_is_done_without(tmp_path):

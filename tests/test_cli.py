@@ -25,6 +25,7 @@ from typer.main import get_command
 
 from helpers import every_command
 from naysayer import ComplementaryClassifier, cli, complement, metrics
+from naysayer.cli.app import _answer
 from naysayer.cli.learn import _trial_cells
 from naysayer.common import progress
 from naysayer.data import tables
@@ -835,8 +836,17 @@ def test_control_c_before_there_is_anything_to_save(naysayer, tmp_path, pets, in
     options = {"train": [pets, "--label", "not", *FAST], "demo": ["--epochs", 1]}[command]
     before = everything(tmp_path)
     done = naysayer(command, *options, "--out", tmp_path / "new")
-    assert done == (130, "", "interrupted; what was saved on the way is kept, and the same command resumes from it\n")
+    rest = "; what was saved on the way is kept, and the same command resumes from it" * (command == "train")
+    assert done == (130, "", f"interrupted{rest}\n")
     assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize(("command", "extra"), [("predict", "photos"), ("ask", "web")])
+def test_without_pillow_the_extra_is_the_one_of_the_command(monkeypatch, capsys, command, extra):
+    monkeypatch.setattr(sys, "argv", ["naysayer", command])
+    assert _answer(ModuleNotFoundError("No module named 'PIL'", name="PIL")) == 2
+    said = f"naysayer: this needs the package PIL, which is not installed; pip install 'naysayer[{extra}]'\n"
+    assert capsys.readouterr().err == said
 
 
 SLOW = """

@@ -351,6 +351,16 @@ def test_records_come_back_from_json():
     assert again.transform([record_item({"age": 2, "cow": 1}, "")]).shape == (1, len(encoder.table.feature_names_))
 
 
+def test_paths_in_records_are_no_pictures(tmp_path, monkeypatch):
+    pictures(tmp_path, *(Image.new("L", (8, 8), 10 * i) for i in range(4)))
+    monkeypatch.chdir(tmp_path)
+    items = [record_item({"age": i, "path": f"{i % 4}.png"}, "") for i in range(12)]
+    encoder = fit_encoder(items)
+    assert encoder.table.pictures == encoder.table.warnings == []
+    monkeypatch.chdir(tmp_path.parent)
+    assert encoder.transform(items).shape == (12, len(encoder.table.feature_names_))
+
+
 def test_features_of_a_store(tmp_path):
     store, truth = recorded(tmp_path / "answers.db", n=10)
     with store:

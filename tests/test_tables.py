@@ -544,6 +544,8 @@ def test_what_the_encoder_refuses():
         encoder.fit(table(a=["1", "inf", "2"]))
     with pytest.raises(ValueError, match="a column must have one use; 'age' is both in drop and in numeric"):
         encoder.fit(train, Columns(drop=["age"], numeric=["age"]))
+    with pytest.raises(ValueError, match="one use; 'age' is the label, and in image; take it out of image"):
+        Columns(image=["age"]).without("age")
     with pytest.raises(ValueError, match="column 'color' must hold numbers; got 'r' at row 0"):
         encoder.fit(train, Columns(numeric=["color"]))
     with pytest.raises(ValueError, match=r"must have a column 'colour' \(did you mean 'color'\?\)"):

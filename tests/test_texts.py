@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from safetensors.numpy import load_file
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -178,6 +179,15 @@ def test_wrong_options_are_told(options, words):
 
 # ---- the package of the embeddings ----------------------------------------------------------------------------
 
+PINNED = "wordllama==0.4.0.post1"  # whose checksums are known
+
+
+def test_wordllama_has_one_cache_for_all_devices(tmp_path, monkeypatch):
+    for device in ("cpu", "cuda"):
+        monkeypatch.setattr(module, "pick_device", lambda _, device=device: torch.device(device))
+        Texts(cache=tmp_path).fit().transform(["A fine film."])
+    assert len(list(tmp_path.glob("*.sqlite"))) == 1
+
 
 @pytest.mark.usefixtures("_not_installed")
 def test_without_the_extra_it_is_told():
@@ -206,8 +216,11 @@ def test_other_files_are_refused(weights, tokenizer, words, tmp_path, monkeypatc
             path.write_bytes(content)
     (package / "__init__.py").write_text("raise RuntimeError('nobody needs to import this')")
     monkeypatch.syspath_prepend(tmp_path)
-    with raises(words.format(**paths), BackboneError):
+    with raises(words.format(**paths), BackboneError) as caught:
         Texts().fit()
+    assert str(caught.value).endswith(f"; install it again: pip install --force-reinstall {PINNED}")
+    project = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf8")
+    assert f'"{PINNED}"' in project
 
 
 # ---- other backbones ------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from naysayer import __version__
 from naysayer.cli import ask, data, exchange, labels, learn, reproduce, survey
 
 EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "sqlalchemy", "jinja2", "PIL"), "web") | {"psycopg": "postgres"}
+SHOWING = ("ask", "survey", "export", "import")  # commands for which Pillow comes with the web pages
+RESUMED = ("train", "predict", "evaluate", "reproduce")  # commands that keep on the way what they did
 
 app = typer.Typer(
     name="naysayer",
@@ -65,8 +67,14 @@ def main() -> None:
     except Exception as error:
         code = _answer(error)
     if code == 130:
-        print("interrupted; what was saved on the way is kept, and the same command resumes from it", file=sys.stderr)
+        rest = "; what was saved on the way is kept, and the same command resumes from it"
+        print(f"interrupted{rest if _command() in RESUMED else ''}", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _command() -> str:
+    """Give the name of the command that was asked for."""
+    return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
 
 
 def _prepare_completion() -> None:
@@ -84,7 +92,7 @@ def _answer(error: Exception) -> int:
     if hasattr(error, "format_message"):  # one of the parser's own
         return _fail(error.format_message())
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        extra = EXTRAS[error.name]
+        extra = "photos" if error.name == "PIL" and _command() not in SHOWING else EXTRAS[error.name]
         return _fail(f"this needs the package {error.name}, which is not installed; pip install 'naysayer[{extra}]'")
     if isinstance(error, (ValueError, OSError, ImportError, MemoryError, RuntimeError)):
         return _fail(str(error) or type(error).__name__)

@@ -32,11 +32,12 @@ class DataTable:
     Parameters
     ----------
     columns : by their names.
-    folder : where paths in the table begin, unless they are absolute: the folder of its file.
+    folder : where paths in the table begin, unless they are absolute: the folder of its file. None: they lead nowhere,
+        so that none is taken for a picture.
     """
 
     columns: dict[str, NDArray[Any]]
-    folder: Path = Path()
+    folder: Path | None = Path()
 
     @property
     def n_rows(self) -> int:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module, metadata
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,19 @@ from naysayer.common.checks import near
 from naysayer.features.efficientnet import SIZE, WIDTH, load_efficientnet_lite0, weights_path
 
 Found = TypeVar("Found")
+
+
+class _Loaded(Protocol):
+    """What every backbone says of itself."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def sha256(self) -> str: ...
+
+
+Same = TypeVar("Same", bound=_Loaded)
 
 
 class BackboneError(ValueError):
@@ -87,6 +100,16 @@ def weights_hash(module: nn.Module) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def same_backbone(loaded: Same, wanted: Mapping[str, Any], does: str) -> Same:
+    """Refuse a backbone whose weights are not those that were used before, to do what `does` says."""
+    if loaded.sha256 != wanted["sha256"]:
+        raise BackboneError(
+            f"the model must {does} by {wanted['name']} {wanted['version']} with the checksum "
+            f"{wanted['sha256'][:12]}…; here {loaded.version} has {loaded.sha256[:12]}…; install the other version"
+        )
+    return loaded
 
 
 class Normalized(nn.Module):

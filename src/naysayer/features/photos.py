@@ -22,12 +22,13 @@ from naysayer.common.progress import progress_bar
 from naysayer.data.items import Item
 from naysayer.engine.population import pick_device
 from naysayer.features import pictures
-from naysayer.features.backbones import PHOTOS, Backbone, BackboneError, find, has_photos, optional, width_at
+from naysayer.features.backbones import PHOTOS, Backbone, find, has_photos, optional, same_backbone, width_at
 from naysayer.features.cache import FeatureCache, features_folder
-from naysayer.features.pictures import Picture, large_allowed, take_pictures
+from naysayer.features.pictures import Picture, Refused, begins_as_image, large_allowed, take_pictures
 
-MOST_PIXELS = 32  # per side of the pictures that are learned from without a backbone
+MOST_SIDE = 32  # pixels, of the pictures that are learned from without a backbone
 _ON_GPU = 4  # times as many pictures at once
+_REGISTER = "register its folder again: naysayer ask FOLDER"
 _GREY = ("1", "L", "LA", "I", "I;16", "F")
 
 
@@ -221,7 +222,7 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     def _backbone(self) -> Backbone:
         """Give the backbone, which a copy that was pickled loads again; it must be the one that was fitted."""
         if not hasattr(self, "_loaded"):
-            self._loaded = same_backbone(find(self.backbone_["name"], PHOTOS), self.backbone_)
+            self._loaded = same_backbone(find(self.backbone_["name"], PHOTOS), self.backbone_, "see photos")
         return self._loaded
 
     def _network_on(self, device: torch.device) -> nn.Module:
@@ -240,20 +241,10 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         return {name: value for name, value in super().__getstate__().items() if name not in ("_loaded", "_running")}
 
 
-def same_backbone(loaded: Backbone, wanted: dict[str, Any]) -> Backbone:
-    """Refuse a backbone whose weights are not those that were used before."""
-    if loaded.sha256 != wanted["sha256"]:
-        raise BackboneError(
-            f"the model must see photos by {wanted['name']} {wanted['version']} with the checksum "
-            f"{wanted['sha256'][:12]}…; here {loaded.version} has {loaded.sha256[:12]}…; install the other version"
-        )
-    return loaded
-
-
 def _check_failed(failed: list[str]) -> None:
     """Tell of pictures that could not be read."""
     if failed:
-        raise ValueError(failed[0] + (f" (and {len(failed) - 1} more cannot be read)" if len(failed) > 1 else ""))
+        raise Refused(failed[0] + (f" (and {len(failed) - 1} more cannot be read)" if len(failed) > 1 else ""))
 
 
 class PhotoEncoder:
@@ -272,7 +263,7 @@ class PhotoEncoder:
     kind = "image"
     device = "auto"
 
-    def __init__(self, side: int = MOST_PIXELS, channels: int = 3, *, pixels: bool = False, verbose: int = 0) -> None:
+    def __init__(self, side: int = MOST_SIDE, channels: int = 3, *, pixels: bool = False, verbose: int = 0) -> None:
         self.side, self.channels, self.pixels, self.verbose = side, channels, pixels, verbose
         self.photos: Photos | None = None
         self.notes: list[str] = []
@@ -290,7 +281,7 @@ class PhotoEncoder:
             with _opened(item) as image:
                 sides.append(max(image.size))
                 grey = grey and image.mode in _GREY
-        self.side, self.channels = min(MOST_PIXELS, round(median(sides))), 1 if grey else 3
+        self.side, self.channels = min(MOST_SIDE, round(median(sides))), 1 if grey else 3
         if not self.pixels:
             self.notes = [
                 f"photos are learned from {self.side} × {self.side} pixels; a pretrained network would make far more "
@@ -302,13 +293,20 @@ class PhotoEncoder:
         """Give the features of images, or their pixels."""
         new = {item.id: item for item in examples if item.id not in self._read}
         if new and self.photos is not None:
-            given = [Picture(item.path or "", repr(item.name)) for item in new.values()]
-            self._read |= dict(
-                zip(new, self.photos.set_params(verbose=self.verbose, device=self.device).transform(given))
-            )
+            given = [Picture(item.path or "", f"{item.name!r} at {item.path}") for item in new.values()]
+            photos = self.photos.set_params(verbose=self.verbose, device=self.device)
+            try:
+                self._read |= dict(zip(new, photos.transform(given)))
+            except Refused as error:
+                raise Refused(f"{error}; {_REGISTER}") from None
         elif new:
             self._read |= {id: self._pixels(item) for id, item in new.items()}
         return np.stack([self._read[item.id] for item in examples])
+
+    def readable(self, examples: Sequence[Item]) -> list[bool]:
+        """Say of which items `transform` can be asked: read before, or a file is there and begins as an image does."""
+        with large_allowed():
+            return [item.id in self._read or begins_as_image(item.path or "") for item in examples]
 
     def _pixels(self, item: Item) -> NDArray[np.uint8]:
         from PIL import Image, ImageOps
@@ -339,7 +337,7 @@ class PhotoEncoder:
             return cls(state["side"], state["channels"], pixels=True)
         encoder, wanted = cls(), state["backbone"]
         encoder.photos = Photos(wanted["name"], size=wanted["size"], views=state["views"]).fit()
-        same_backbone(encoder.photos._loaded, wanted)
+        same_backbone(encoder.photos._loaded, wanted, "see photos")
         return encoder
 
 
@@ -355,7 +353,7 @@ def _opened(item: Item) -> Iterator[Any]:
     except OSError:
         raise ValueError(
             f"image {item.name!r} must be where it was registered, at {item.path}; it is not, or is no "
-            f"image any more; register its folder again: naysayer ask FOLDER"
+            f"image any more; {_REGISTER}"
         ) from None
     with image:
         yield image

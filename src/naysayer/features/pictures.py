@@ -26,7 +26,8 @@ from naysayer.features.cache import content_hash
 MOST_PIXELS = 100_000_000  # to decode of one picture; a small file can claim more than there is memory for
 CROP: float | None = 1.0  # share of the shorter side that is seen, in the middle; None squeezes all into the square
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")  # none whose decoder runs other programs
-_KINDS = "paths, PIL images, or uint8 arrays (N, H, W), (N, H, W, 3) or (N, 3, H, W)"
+_SHAPES = "(N, H, W), (N, H, W, 3) or (N, 3, H, W)"
+_KINDS = f"paths, PIL images, or uint8 arrays {_SHAPES}"
 _AHEAD = 3  # batches that are read while one is computed
 _LOADING = threading.Lock()
 
@@ -138,7 +139,9 @@ class Picture:
             return read_image(self.source)
         except OSError as error:
             raise self._refuse("must be a file that can be read", (error.strerror or str(error)).lower()) from None
-        except ValueError as error:  # which names the path
+        except ValueError as error:
+            if not str(error).startswith(f"{self.source} "):  # NUL, or half a character, in the path
+                raise self._refuse("must have a path that a file can have", str(error)) from None
             raise Refused(f"picture {error}") from None
 
     def _decode(self, content: bytes | None, size: int) -> Any:
@@ -169,6 +172,19 @@ class Picture:
 
     def _refuse(self, *why: str) -> Refused:
         return Refused(f"picture {self.name} {'; '.join(why)}")
+
+
+def begins_as_image(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is there and its header is an image's; its pixels are not decoded, which may still fail."""
+    from PIL import Image
+
+    try:
+        if not os.path.isfile(path):
+            return False
+        with Image.open(path, formats=_FORMATS):
+            return True
+    except Exception:  # of many kinds, as above
+        return False
 
 
 def to_rgb(image: Any) -> Any:
@@ -290,13 +306,15 @@ class Stack:
 
     def __init__(self, array: NDArray[Any]) -> None:
         _check_bytes(array, "an array of pictures")
+        if array.ndim == 3 and array.shape[-1] in (1, 3):
+            raise Refused(f"an array of pictures must be {_SHAPES}; got one picture, {array.shape}; pass a list of it")
         channels_last = array.ndim == 4 and array.shape[-1] in (1, 3)
         if array.ndim == 3:
             array = array[:, None]
         elif channels_last:
             array = array.transpose(0, 3, 1, 2)
         if array.ndim != 4 or array.shape[1] not in (1, 3):
-            raise Refused(f"an array of pictures must be (N, H, W), (N, H, W, 3) or (N, 3, H, W); got {array.shape}")
+            raise Refused(f"an array of pictures must be {_SHAPES}; got {array.shape}")
         self.array, self.failed = array, list[str]()
 
     def __len__(self) -> int:

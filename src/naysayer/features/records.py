@@ -69,5 +69,6 @@ def _record(item: Item) -> dict[str, Any]:
 
 
 def _as_table(items: Sequence[Item], columns: Iterable[str]) -> DataTable:
-    """Records as columns of objects, None where missing."""
-    return DataTable({name: np.array([_record(item).get(name) for item in items], dtype=object) for name in columns})
+    """Records as columns of objects, None where missing; they have no folder where paths of pictures would begin."""
+    values = {name: np.array([_record(item).get(name) for item in items], dtype=object) for name in columns}
+    return DataTable(values, folder=None)

@@ -44,7 +44,12 @@ class Columns:
     text: Sequence[str] = ()
 
     def without(self, name: str) -> Columns:
-        """Leave out one more column, such as the labels."""
+        """Leave out one more column, the label, which can have no other use."""
+        for use in ("categorical", "numeric", "image", "text"):
+            if name in getattr(self, use):
+                raise ValueError(
+                    f"a column must have one use; {name!r} is the label, and in {use}; take it out of {use}"
+                )
         return replace(self, drop=(name, *self.drop))
 
     def uses(self, table: DataTable) -> dict[str, str]:
@@ -233,6 +238,8 @@ def _read_block(block: Block, table: DataTable, *warnings: str) -> _Reading:
 
 def _read_paths(name: str, table: DataTable) -> _Reading | None:
     """Read a column as paths of pictures if nearly all of its values look so and some of the first are there."""
+    if table.folder is None:
+        return None
     paths = [text for text in texts_of(table.columns[name]) if text is not None]
     n_alike = sum(Path(path).suffix.lower() in IMAGE_ENDINGS for path in paths)
     if n_alike < max(2, 0.95 * len(paths)):

@@ -22,14 +22,16 @@ from naysayer.common.checks import check_count
 from naysayer.common.progress import progress_bar
 from naysayer.data.items import Item
 from naysayer.engine.population import pick_device
-from naysayer.features.backbones import BackboneError, find, optional, weights_hash
+from naysayer.features.backbones import BackboneError, find, optional, same_backbone, weights_hash
 from naysayer.features.cache import FeatureCache, content_hash, features_folder
 
 MOST_WORDS = 2000
 MOST_COMPONENTS = 50  # of the counts of words, beside embeddings
 MOST_CHARACTERS = 20_000  # of a text, about 5,000 tokens; what comes after them is not read
 
-# The files of the package wordllama, from its folder on, and their SHA-256.
+_VERSION = "0.4.0.post1"  # of the package wordllama, as pyproject.toml has it
+
+# Its files, from its folder on, and their SHA-256.
 _WEIGHTS = ("weights/l2_supercat_256.safetensors", "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5")
 _TOKENIZER = (
     "tokenizers/l2_supercat_tokenizer_config.json",
@@ -49,6 +51,7 @@ class TextBackbone:
     name, version, sha256 : what it is: its name here, the release of the package it is from, a checksum of its weights.
     width : D.
     encode : gives the rows (N, D) of N texts, computed on a device.
+    by_device : whether the rows may depend on the device, if only by how it rounds.
     """
 
     name: str
@@ -56,6 +59,7 @@ class TextBackbone:
     sha256: str
     width: int
     encode: Callable[[list[str], str], NDArray[np.float32]]
+    by_device: bool = True
 
 
 def available() -> bool:
@@ -85,12 +89,14 @@ def _wordllama(_: str) -> TextBackbone:
         sums = csr_array((np.ones(len(ids), np.float32), ids, ends), shape=(len(texts), len(vectors))) @ vectors
         return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
 
-    return TextBackbone("wordllama", metadata.version("wordllama"), _WEIGHTS[1], vectors.shape[1], encode)
+    return TextBackbone(
+        "wordllama", metadata.version("wordllama"), _WEIGHTS[1], vectors.shape[1], encode, by_device=False
+    )
 
 
 def _checked(folder: Path, name: str, sha256: str) -> bytes:
     """Read a file of wordllama; one that is gone or has another checksum is refused."""
-    again = "install it again: pip install --force-reinstall wordllama"
+    again = f"install it again: pip install --force-reinstall wordllama=={_VERSION}"
     try:
         content = (folder / name).read_bytes()
     except OSError as error:
@@ -213,8 +219,10 @@ class Texts(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """Embed texts: a list, array or column of N strings into (N, D)."""
         check_is_fitted(self, "backbone_")
         texts = [_readable(text) for text in check_texts(X)]
-        backbone, device = same_backbone(load_backbone(self.backbone), self.backbone_), pick_device(self.device).type
-        key = {"name": backbone.name, "sha256": backbone.sha256, "device": device, "characters": MOST_CHARACTERS}
+        backbone = same_backbone(load_backbone(self.backbone), self.backbone_, "read texts")
+        device = pick_device(self.device).type
+        key = {"name": backbone.name, "sha256": backbone.sha256, "characters": MOST_CHARACTERS}
+        key |= {"device": device} if backbone.by_device else {}
         cache = FeatureCache(features_folder(self.cache), key)
         rows = np.empty((len(texts), backbone.width), dtype=np.float32)
         with progress_bar(len(texts), "embeddings of texts", self.verbose > 0) as bar:
@@ -248,16 +256,6 @@ def check_texts(X: Any) -> list[str]:
                 'leave the row out, or make it ""'
             )
     return texts
-
-
-def same_backbone(loaded: TextBackbone, wanted: dict[str, str]) -> TextBackbone:
-    """Refuse a backbone whose weights are not those that were used before."""
-    if loaded.sha256 != wanted["sha256"]:
-        raise BackboneError(
-            f"the model must read texts by {wanted['name']} {wanted['version']} with the checksum "
-            f"{wanted['sha256'][:12]}…; here {loaded.version} has {loaded.sha256[:12]}…; install the other version"
-        )
-    return loaded
 
 
 def _readable(text: str) -> str:
@@ -377,7 +375,7 @@ class TextEncoder:
         if "backbone" in state:
             wanted = state["backbone"]
             encoder.texts = Texts(wanted["name"]).fit()
-            same_backbone(load_backbone(wanted["name"]), wanted)
+            same_backbone(load_backbone(wanted["name"]), wanted, "read texts")
         return encoder
 
 
