@@ -156,6 +156,8 @@ def test_photos_are_learned_by_their_features(tmp_path):
             Path(item.path).unlink()
         again = train(store, max_epochs=2, n_seeds=2, before=trained.encoder)  # nothing is read twice
     assert again.n_items == trained.n_items
+    assert trained.n_unanswered > 0  # their pictures are gone, and nobody answered about them
+    assert again.named is None
 
 
 def test_a_convolution_learns_and_comes_back(digits):

@@ -24,6 +24,7 @@ from naysayer.data.items import Item
 from naysayer.engine.networks import NETWORKS
 from naysayer.features.encoder import Encoder, fit_encoder
 from naysayer.features.photos import PhotoEncoder
+from naysayer.features.pictures import begins_as_image, large_allowed
 from naysayer.measure import metrics
 from naysayer.measure.answers import Answers, accuracy, check_rate, error_rates, from_standing, labels
 from naysayer.measure.intervals import Interval
@@ -235,12 +236,17 @@ def train(
 
 
 def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> tuple[list[Item], int]:
-    """Give the items to learn from, those with answers first, in their order; and how many have none."""
+    """Give the items to learn from, those with answers first, in their order; and how many have none.
+
+    A picture that nobody answered about and that cannot be opened any more is no loss.
+    """
     items = {item.id: item for item in store.items()}
     first = [items.pop(id) for id in answered]
     others = list(items.values())
-    drawn = np.sort(rng.permutation(len(others))[: max(0, MOST_ITEMS - len(first))])
-    return [*first, *(others[i] for i in drawn)], len(others)
+    drawn = [others[i] for i in np.sort(rng.permutation(len(others))[: max(0, MOST_ITEMS - len(first))])]
+    with large_allowed():
+        drawn = [item for item in drawn if item.kind != "image" or begins_as_image(item.path or "")]
+    return [*first, *drawn], len(others)
 
 
 def _accuracy(

@@ -24,7 +24,7 @@ from naysayer.engine.population import pick_device
 from naysayer.features import pictures
 from naysayer.features.backbones import PHOTOS, Backbone, find, has_photos, optional, same_backbone, width_at
 from naysayer.features.cache import FeatureCache, features_folder
-from naysayer.features.pictures import Picture, Refused, begins_as_image, large_allowed, take_pictures
+from naysayer.features.pictures import Picture, Refused, large_allowed, take_pictures
 
 MOST_SIDE = 32  # pixels, of the pictures that are learned from without a backbone
 _ON_GPU = 4  # times as many pictures at once
@@ -302,11 +302,6 @@ class PhotoEncoder:
         elif new:
             self._read |= {id: self._pixels(item) for id, item in new.items()}
         return np.stack([self._read[item.id] for item in examples])
-
-    def readable(self, examples: Sequence[Item]) -> list[bool]:
-        """Say of which items `transform` can be asked: read before, or a file is there and begins as an image does."""
-        with large_allowed():
-            return [item.id in self._read or begins_as_image(item.path or "") for item in examples]
 
     def _pixels(self, item: Item) -> NDArray[np.uint8]:
         from PIL import Image, ImageOps
