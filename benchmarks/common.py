@@ -1,4 +1,4 @@
-"""What every benchmark says of the machine it ran on, and how it writes its result."""
+"""What benchmarks share: the machine they ran on, fits in several processes, how a result is written."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import json
 import platform
 import shlex
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from naysayer import ComplementaryClassifier
 
 
 def hardware(device: str) -> dict[str, Any]:
@@ -32,3 +37,25 @@ def save(folder: str, name: str, result: dict[str, Any]) -> None:
     command = "python " + shlex.join([f"benchmarks/{Path(words[0]).name}", *words[1:]])
     path.write_text(json.dumps({"command": command} | result, indent=1) + "\n")
     print(f"\nwritten to {path.name}")
+
+
+def finished(
+    job: Callable[[Any], Any], jobs: Sequence[Any], processes: int | None, limit: float, start: str = "fork"
+) -> Iterator[Any]:
+    """Give what jobs return as each is done, in processes, with a count; none is awaited after `limit` seconds."""
+    begun = time.monotonic()
+    with get_context(start).Pool(processes) as pool:
+        for done, result in enumerate(pool.imap_unordered(job, jobs), 1):
+            yield result
+            print(f"\r{done} of {len(jobs)} fits", end="", flush=True)
+            if time.monotonic() - begun > limit:
+                pool.terminate()
+                return
+
+
+class Recorded(ComplementaryClassifier):
+    """Keeps every member that was trained, also those without a weight."""
+
+    def _keep(self, trained: list[Any], judge: Any) -> None:
+        self.trained_ = trained
+        super()._keep(trained, judge)

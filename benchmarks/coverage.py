@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 import warnings
-from multiprocessing import get_context
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -29,7 +27,7 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits, make_classification
 
-from common import hardware, save
+from common import finished, hardware, save
 from naysayer import ComplementaryClassifier, complement, metrics, transition
 from naysayer.models import boosting
 
@@ -111,14 +109,8 @@ def main() -> None:
     given = parser.parse_args()
     jobs = [(cell, repeat) for repeat in range(given.repeats) for cell in range(len(GRID))]
     found: dict[int, list[list[float]]] = {}
-    start = time.monotonic()
-    with get_context("fork").Pool(given.jobs) as pool:
-        for done, (cell, fit) in enumerate(pool.imap_unordered(job, jobs), 1):
-            found.setdefault(cell, []).append(fit)
-            print(f"\r{done} of {len(jobs)} fits", end="", flush=True)
-            if time.monotonic() - start > given.limit:
-                pool.terminate()
-                break
+    for cell, fit in finished(job, jobs, given.jobs, given.limit):
+        found.setdefault(cell, []).append(fit)
     print("\ndata       classes   rows  labels  fits  accuracy   bias (error)  covered  width  /clean  /fifth  warned")
     cells, fits = [], []
     for cell in sorted(found):

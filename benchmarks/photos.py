@@ -17,7 +17,6 @@ import os
 import tempfile
 import time
 import warnings
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from common import hardware, save
+from common import Recorded, finished, hardware, save
 from naysayer import ComplementaryClassifier, complement
 from naysayer.data.datasets import load
 from naysayer.features import Photos
@@ -34,14 +33,6 @@ from naysayer.models import boosting
 
 N = 10_000
 K = 10
-
-
-class Recorded(ComplementaryClassifier):
-    """Keeps every member that was trained, also those without a weight."""
-
-    def _keep(self, trained: list[Any], judge: Any) -> None:
-        self.trained_ = trained
-        super()._keep(trained, judge)
 
 
 def job(given: tuple[str, int, int, str]) -> dict[str, Any]:
@@ -94,19 +85,11 @@ def main() -> None:
     print(f"{len(X) + len(X_test):,} photos into features in {time.perf_counter() - begun:.1f} s")
     y, y_test = np.asarray(data.y_train[:N]), np.asarray(data.y_test)
     sizes = [int(n) for n in given.labels.split(",")]
-    fits: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "features.npz"))
         np.savez(path, X=X, y=y, X_test=X_test, y_test=y_test)
         jobs = [(path, n, seed, given.device) for seed in range(given.seeds) for n in sizes]
-        start = time.monotonic()
-        with get_context("spawn").Pool(given.jobs) as pool:
-            for fit in pool.imap_unordered(job, jobs):
-                fits.append(fit)
-                print(f"\r{len(fits)} of {len(jobs)} fits", end="", flush=True)
-                if time.monotonic() - start > given.limit:
-                    pool.terminate()
-                    break
+        fits = list(finished(job, jobs, given.jobs, given.limit, "spawn"))  # CUDA does not survive a fork
     fits.sort(key=lambda fit: (fit["labels"], fit["seed"]))
     summary = []
     print("\n labels fits   all (range)        alone  true labels  estimate  covered  seconds  members")

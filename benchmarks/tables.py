@@ -19,7 +19,6 @@ import argparse
 import os
 import time
 import warnings
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,8 @@ import torch
 from sklearn import datasets
 from sklearn.ensemble import ExtraTreesClassifier
 
-from common import hardware, save
-from naysayer import ComplementaryClassifier, Population, complement, networks, objectives
+from common import Recorded, finished, hardware, save
+from naysayer import Population, complement, networks, objectives
 
 CACHE = Path(__file__).parent.parent / ".data" / "tables.npz"
 MEMBERS = ("linear", "mlp", "forest", "boosting", "neighbours", "discriminant")
@@ -119,14 +118,6 @@ def read_tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         np.savez_compressed(CACHE, **arrays)
     with np.load(CACHE) as stored:
         return {name: (stored[f"{name}/X"], stored[f"{name}/y"].astype(np.int64)) for name in NAMES}
-
-
-class Recorded(ComplementaryClassifier):
-    """Keeps every member that was trained, also those without a weight."""
-
-    def _keep(self, trained: list[Any], judge: Any) -> None:
-        self.trained_ = trained
-        super()._keep(trained, judge)
 
 
 def plain(kind: str, X: np.ndarray, y_bar: np.ndarray, n_classes: int, test: np.ndarray) -> np.ndarray:
@@ -217,14 +208,7 @@ def main() -> None:
         for name in HALVES[given.half]
         if len(TABLES[name][1]) >= 1.3 * n + 40
     ]
-    start, fits = time.monotonic(), []
-    with get_context("fork").Pool(given.jobs) as pool:
-        for done, fit in enumerate(pool.imap_unordered(job, jobs), 1):
-            fits.append(fit)
-            print(f"\r{done} of {len(jobs)} fits", end="", flush=True)
-            if time.monotonic() - start > given.limit:
-                pool.terminate()
-                break
+    fits = list(finished(job, jobs, given.jobs, given.limit))
     fits.sort(key=lambda fit: (fit["rows"], fit["table"], fit["seed"]))
     result: dict[str, Any] = hardware("cpu")
     for half, names in HALVES.items():

@@ -32,7 +32,6 @@ import tempfile
 import time
 import warnings
 import zipfile
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from common import hardware, save
+from common import finished, hardware, save
 from naysayer import ComplementaryClassifier, complement
 from naysayer.data.items import text_item
 from naysayer.features.texts import MOST_WORDS, TextEncoder, Texts
@@ -200,14 +199,7 @@ def main() -> None:
     quick = speed()
     for texts, _ in TEXTS.values():
         Texts().fit_transform(texts)  # from now on they are kept
-    start, fits = time.monotonic(), []
-    with get_context("fork").Pool(given.jobs) as pool:
-        for done, fit in enumerate(pool.imap_unordered(job, jobs), 1):
-            fits.append(fit)
-            print(f"\r{done} of {len(jobs)} fits", end="", flush=True)
-            if time.monotonic() - start > given.limit:
-                pool.terminate()
-                break
+    fits = list(finished(job, jobs, given.jobs, given.limit))
     fits.sort(key=lambda fit: (NAMES.index(fit["texts"]), fit["labels"], fit["features"], fit["seed"]))
     table = summary(fits)
     print(f"\n{'texts':12} {'labels':>6}" + "".join(f"{kind:>18}" for kind in (*FEATURES, "true labels")))

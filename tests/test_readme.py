@@ -481,6 +481,9 @@ def test_what_is_said_of_the_default_is_what_was_measured():
     few, more = (100 * row["accuracy"]["all"] for row in result("photos")["summary"][:2])
     readme = " ".join(PAGES["README.md"].split())
     assert f"of ten kinds, {few:.0f} % of new photos are named correctly; with 1,000 of them, {more:.0f} %" in readme
+    page, folder = " ".join(PAGES["docs/photos.md"].split()), result("photo_speed")
+    assert f"{folder['ratio']:.2f} times as long as bare passes, {folder['seconds_from_folder'][0]:.0f} s" in page
+    assert f"{result('photo_speed-cuda')['photos_per_second']:,} photos per second" in page
     page, all_of_it = " ".join(PAGES["docs/accuracy.md"].split()), result("coverage")["all"]
     assert f"held the true accuracy in {100 * held:.0f} % of these {fits} fits" in page
     assert f"Over all {all_of_it['fits']} fits the 95 % intervals held it in {100 * all_of_it['covered']:.1f} %" in page

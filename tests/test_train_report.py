@@ -15,6 +15,7 @@ from PIL import Image
 import reports
 from helpers import raises
 from naysayer import metrics
+from naysayer.cli.learn import _name_of
 from naysayer.collect.learn import train
 from naysayer.collect.store import Store
 from naysayer.data.items import text_item
@@ -433,6 +434,7 @@ def test_a_report_that_cannot_be_written_is_told_before_the_training(naysayer, t
     (tmp_path / "file").write_text("")
     for place, words in [
         (tmp_path, f"--report must be a file, such as report.html; {tmp_path} is a folder"),
+        (tmp_path / "table.csv", f"--report must be a file whose name ends in .html; got {tmp_path / 'table.csv'}"),
         (tmp_path / "gone" / "report.html", f"--report must be in a folder that is there; {tmp_path / 'gone'} is not"),
         (tmp_path / "file" / "report.html", "--report must be in a folder that is there"),
     ]:
@@ -483,3 +485,16 @@ def test_a_loaded_model_has_nothing_to_report(tmp_path):
         again = train(store, max_epochs=1, n_seeds=1)
     assert [item.id for item in again.judged.items] == list(again.judged.answers.items)
     assert ((again.judged.sure > 0.4) & (again.judged.sure <= 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("answers.db", "answers.db"),
+        ("folder/flowers.csv", "flowers.csv"),
+        ("postgresql://bob:secret@db:5432/asked?password=secret", "asked"),
+        ("postgresql://bob:secret@db", "a store"),
+    ],
+)
+def test_a_report_is_named_without_a_password(place, name):
+    assert _name_of(place) == name

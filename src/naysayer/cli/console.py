@@ -58,11 +58,7 @@ def check_writable(folder: Path) -> None:
     place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     if not place.is_dir():
         raise ValueError(f"--out must be a folder; {place} is a file")
-    try:
-        with tempfile.TemporaryFile(dir=place):
-            pass
-    except OSError as error:
-        raise ValueError(f"--out must be a folder that can be written to: {error}") from None
+    _try_to_write(place, "--out must be")
 
 
 def check_report(path: Path, out: Path) -> None:
@@ -76,11 +72,16 @@ def check_report(path: Path, out: Path) -> None:
         return
     if not folder.is_dir():
         raise ValueError(f"--report must be in a folder that is there; {folder} is not; make it first")
+    _try_to_write(folder, "--report must be in")
+
+
+def _try_to_write(folder: Path, what: str) -> None:
+    """Refuse a folder that no file can be written into."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise ValueError(f"--report must be in a folder that can be written to: {error}") from None
+        raise ValueError(f"{what} a folder that can be written to: {error}") from None
 
 
 def check_overwriting(folder: Path, force: bool) -> None:
