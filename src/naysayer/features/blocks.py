@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from naysayer.features.texts import TextEncoder
 Features = tuple[NDArray[np.int64], NDArray[np.float32]]  # the rows that have a value, and their features
 
 
-class Block:
+class Block(ABC):
     """A column whose values become D features, all brought to mean 0 and to one deviation.
 
     The deviation is 1, as that of numbers, or less where many features would drown those of other columns; see
@@ -47,9 +48,9 @@ class Block:
         self.mean, self.scale = np.array(mean, dtype=np.float32), np.array(scale, dtype=np.float32)
 
     @classmethod
+    @abstractmethod
     def available(cls) -> bool:
         """Whether what computes the features is installed."""
-        raise NotImplementedError
 
     def lacks(self, table: DataTable) -> list[str]:
         """Say how many values are missing, where some are."""
@@ -87,13 +88,13 @@ class Block:
         """Give the values that are not missing, by their rows."""
         return {row: text for row, text in enumerate(texts_of(table.columns[self.name])) if text is not None}
 
+    @abstractmethod
     def _begin(self, values: dict[int, str]) -> None:
         """Make ready what computes the features."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _features(self, values: dict[int, str], device: str, verbose: int, fitting: bool = False) -> Features:
         """Compute the features of those values that can be read."""
-        raise NotImplementedError
 
     def encode(self, computed: Features, out: NDArray[np.float32]) -> None:
         """Write features that were computed into `out`, which holds zeros."""
