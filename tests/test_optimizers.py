@@ -34,8 +34,8 @@ def by_torch(kind, parameters, run, lr, decay, momentum, scales):
         {"params": [p for p in mine if p.dim() > 1], "weight_decay": decay},
         {"params": [p for p in mine if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    if kind == "sgd":
-        optimizer = torch.optim.SGD(groups, lr=lr, momentum=momentum)
+    if kind in ("sgd", "nesterov"):
+        optimizer = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=kind == "nesterov")
     else:
         optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind](groups, lr=lr, betas=(momentum, 0.999))
     for step in range(STEPS):
@@ -57,11 +57,12 @@ def stacked(kind, parameters, lr, decay, momentum, scales=(1.0,) * STEPS, runs=s
 
 
 def test_there_is_a_case_for_each_optimizer():
-    assert set(OPTIMIZERS) == {"adam", "adamw", "sgd"}
+    assert set(OPTIMIZERS) == {"adam", "adamw", "sgd", "nesterov"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "momentum"), [("adam", 0.9), ("adamw", 0.9), ("sgd", 0.9), ("sgd", 0.0), ("adam", 0.5)]
+    ("kind", "momentum"),
+    [("adam", 0.9), ("adamw", 0.9), ("sgd", 0.9), ("sgd", 0.0), ("nesterov", 0.8), ("adam", 0.5)],
 )
 @pytest.mark.parametrize("n_runs", [1, 3], ids=["fused", "plain"])
 def test_each_run_is_what_torch_makes_of_it(kind, momentum, n_runs):

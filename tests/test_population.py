@@ -124,7 +124,7 @@ def test_runs_together_equal_runs_alone(name):
     assert (together.parameters["layers.0.weight"] - starts.parameters["layers.0.weight"]).abs().max() > 0.01
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "nesterov"])
 @pytest.mark.parametrize("network", [mlp, tanh_net])
 @pytest.mark.parametrize("in_one", [1, 2, 3])
 def test_grouping_does_not_matter(monkeypatch, in_one, network, optimizer):
@@ -694,7 +694,7 @@ def test_schedules():
     assert all(cosine(e) > cosine(e + 1) for e in range(10))
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "nesterov"])
 def test_a_schedule_scales_the_learning_rate(optimizer):
     X, _, y_bar = blobs()
     scheduled = make(optimizer=optimizer, schedule=lambda epoch: 0.5).fit(X, y_bar, max_epochs=2)
@@ -1125,7 +1125,7 @@ def test_a_bar_moves_once_an_epoch(tmp_path):
     ("options", "words"),
     [
         ({"seeds": []}, "`seeds` must hold at least one seed"),
-        ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd; got 'lion'"),
+        ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd, nesterov; got 'lion'"),
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1; got 0"),
         ({"batch_size": 2.5}, "`batch_size` must be a whole number of at least 1; got 2.5"),
         ({"lr": [0.1, 0.2]}, "`lr` must be one number or one per run; got 2 for 3 runs"),
@@ -1220,7 +1220,7 @@ def test_chunks_in_threads_of_their_own_give_the_same_bits(n_threads, monkeypatc
     assert torch.equal(histories[0].logits(X), histories[1].logits(X))
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "nesterov"])
 @pytest.mark.parametrize("kind", ["float32", "uint8"])
 def test_one_run_cut_into_one_part_per_thread_is_the_run_uncut(optimizer, kind, monkeypatch, tmp_path):
     monkeypatch.setattr(training, "_SMALL_STEP", 0)

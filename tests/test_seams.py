@@ -114,7 +114,7 @@ def test_what_is_written_down_is_what_is_traced(monkeypatch, name, q, encode):
         written = fused.fused(objective, logits[0], y, scales)
         assert (written is not None) == (name in ("free", "max", "ascent"))  # on a CPU
         with monkeypatch.context() as patch:
-            patch.setattr(recipe, "fused", lambda *_: None)
+            patch.setattr(recipe.base, "fused", lambda *_: None)
             traced = differentiate(plain, objective, logits, told)
         for a, b in zip(mine, traced, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
@@ -236,7 +236,7 @@ def test_a_recipe_is_found_by_name_and_others_are_refused(monkeypatch):
     with raises("`augment` must go to the recipe itself where `recipe` is one, not beside it"):
         Population(mlp, objectives.Forward(K), recipe=Agreement(), augment=lambda x, codes: x)
     X, _, y_bar = blobs()
-    with raises("`augment` must keep the number of examples; got (96, 6) for 192 of them"):
+    with raises("`augment` must keep the shape of what it is given, (192, 6); it gave (96, 6)"):
         Population(mlp, objectives.Forward(K), augment=lambda x, codes: x[::2]).fit(X, y_bar, max_epochs=1)
 
 

@@ -9,7 +9,7 @@ from naysayer.engine import fused, kernels, recipe
 from naysayer.engine.augment import crop_and_flip
 from naysayer.engine.bound import BoundNetwork
 from naysayer.engine.optimizers import StackedOptimizer
-from naysayer.engine.recipe import Recipe, Told, differentiate
+from naysayer.engine.recipe import Recipe, Told, altered, differentiate
 from naysayer.engine.source import Batch, Source, resident
 from naysayer.labels.weights import one_hot
 
@@ -39,7 +39,7 @@ def test_fused_risk_equals_plain(method, shape, uniform, monkeypatch):
     assert (fused_result is None) == (method == "pairwise" and not uniform)
     told = Told(y, scales, torch.full(shape[:1], 1 / shape[1]), None, torch.tensor(0))
     found = differentiate(Recipe(), objective, logits.cuda(), Told(*(None if t is None else t.cuda() for t in told)))
-    monkeypatch.setattr(recipe, "fused", lambda *_: None)
+    monkeypatch.setattr(recipe.base, "fused", lambda *_: None)
     plain = differentiate(Recipe(), objective.cpu(), logits, told)
     for a, b in zip(found, plain, strict=True):
         torch.testing.assert_close(a.cpu(), b, rtol=2e-4, atol=2e-6)
@@ -253,7 +253,7 @@ class Twice(Recipe):
         return {k: p.detach().clone() for k, p in runs.parameters.items()}
 
     def views(self, source, batch, runs):
-        return [self.altered(source.raw_inputs(batch), batch.rows + 1000 * view) for view in range(2)]
+        return [altered(self.augment, source.raw_inputs(batch), batch.rows + 1000 * view) for view in range(2)]
 
     def risks(self, objective, logits, told):
         return sum(objective.risks(view, told.labels, told.scales) for view in logits) / 2

@@ -182,7 +182,7 @@ def adam(
 
 
 @triton.jit
-def sgd(parameter, gradient, velocity, lr, scale, decay, size, momentum, BLOCK: tl.constexpr):
+def sgd(parameter, gradient, velocity, lr, scale, decay, size, momentum, NESTEROV: tl.constexpr, BLOCK: tl.constexpr):
     run = tl.program_id(1).to(tl.int64)
     offset = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offset < size
@@ -191,4 +191,6 @@ def sgd(parameter, gradient, velocity, lr, scale, decay, size, momentum, BLOCK: 
     g = tl.load(gradient + at, inside) + tl.load(decay + run) * p
     v = momentum * tl.load(velocity + at, inside) + g
     tl.store(velocity + at, v, inside)
+    if NESTEROV:
+        v = g + momentum * v
     tl.store(parameter + at, p - tl.load(lr + run) * tl.load(scale + run) * v, inside)

@@ -152,14 +152,22 @@ def adam(
 
 
 def sgd(
-    parameter: Tensor, gradient: Tensor, velocity: Tensor, lr: Tensor, scale: Tensor, decay: Tensor, momentum: float
+    parameter: Tensor,
+    gradient: Tensor,
+    velocity: Tensor,
+    lr: Tensor,
+    scale: Tensor,
+    decay: Tensor,
+    momentum: float,
+    nesterov: bool,
 ) -> None:
     """One step of SGD with momentum of C stacked runs, in place."""
     size = parameter[0].numel()
     grid = (-(-size // 1024), parameter.shape[0])
     _triton().sgd[grid](
-        parameter, laid_out_as(parameter, gradient), velocity, lr, scale, decay, size, momentum, 1024, num_warps=4
-    )
+        parameter, laid_out_as(parameter, gradient), velocity, lr, scale, decay, size, momentum, nesterov, 1024,
+        num_warps=4,
+    )  # fmt: skip
 
 
 def laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:

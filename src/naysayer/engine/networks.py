@@ -30,6 +30,9 @@ __all__ = [
     "densenet",
     "linear",
     "mlp",
+    "resnet",
+    "resnet8",
+    "resnet18",
     "resnet34",
 ]
 
@@ -98,33 +101,38 @@ def mlp(n_inputs: int, n_classes: int, hidden: Sequence[int] = (500,)) -> MLP:
 
 
 class ImageNetwork(nn.Module):
-    """A classifier of colour images: features, their mean over the pixels, and a linear layer.
+    """A classifier of images: features, their mean over the pixels, and a linear layer.
 
-    The images are standardised here with CIFAR-10's means and deviations, so that a saved network is whole.
+    The images are standardised here, so that a saved network is whole: with CIFAR-10's means and deviations where they
+    have colours, with 1/2 and 1/4 where not.
 
     Parameters
     ----------
-    features : module from standardised images (B, 3, H, W) to (B, n_features, h, w).
+    features : module from standardised images (B, channels, H, W) to (B, n_features, h, w).
     n_features : channels that ``features`` ends with.
     n_classes : K
+    channels : of the images.
     """
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, features: nn.Module, n_features: int, n_classes: int) -> None:
+    def __init__(self, features: nn.Module, n_features: int, n_classes: int, channels: int = 3) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.tensor(CIFAR10_MEAN).view(3, 1, 1))
-        self.register_buffer("deviation", torch.tensor(CIFAR10_DEVIATION).view(3, 1, 1))
+        mean, deviation = (CIFAR10_MEAN, CIFAR10_DEVIATION) if channels == 3 else ((0.5,), (0.25,))
+        self.channels = channels
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1))
+        self.register_buffer("deviation", torch.tensor(deviation).view(-1, 1, 1))
         self.features = features
         self.classifier = nn.Linear(n_features, n_classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dim() == 2 and x.shape[1] == 3072:
+        if x.dim() == 2 and x.shape[1] == 3072 and self.channels == 3:
             x = x.unflatten(1, (3, 32, 32))
-        if x.dim() != 4 or x.shape[1] != 3 or min(x.shape[2:]) < 8 or not x.is_floating_point():
+        if x.dim() != 4 or x.shape[1] != self.channels or min(x.shape[2:]) < 8 or not x.is_floating_point():
+            flat = ", or (B, 3072)" if self.channels == 3 else ""
             raise ValueError(
-                "images must be floats of 0 to 1, (B, 3, H, W) with H and W at least 8, or (B, 3072); "
+                f"images must be floats of 0 to 1, (B, {self.channels}, H, W) with H and W at least 8{flat}; "
                 f"got {x.dtype} of shape {tuple(x.shape)}"
             )
         features = self.features((x - self.mean) / self.deviation)
@@ -189,36 +197,67 @@ def _convolution(n_inputs: int, n_outputs: int, size: int, stride: int = 1) -> n
     return layer
 
 
-def resnet34(n_classes: int = 10, width: int = 64) -> ImageNetwork:
-    """ResNet-34 for images of about 32×32 pixels: a 3×3 stem, no max-pooling, stages of 3, 4, 6 and 3 basic blocks.
+def resnet(blocks: Sequence[int], n_classes: int = 10, width: int = 64, channels: int = 3) -> ImageNetwork:
+    """A residual network for small images: a 3×3 stem, no max-pooling, stages of so many basic blocks.
 
     Parameters
     ----------
+    blocks : how many in each stage; each stage has twice the channels of the one before, on a quarter of the pixels.
     n_classes : K
-    width : channels of the first stage; each stage has twice those of the one before, on a quarter of the pixels.
+    width : channels of the first stage.
+    channels : of the images, 3 with colours and 1 without.
 
     Returns
     -------
-    network : from images (B, 3, H, W), or (B, 3072), in [0, 1] to logits (B, K).
+    network : from images (B, channels, H, W), or flat ones of 32×32 in colours, in [0, 1] to logits (B, K).
 
     References
     ----------
     K. He, X. Zhang, S. Ren, J. Sun. Deep residual learning for image recognition. CVPR 2016.
+    """
+    n_classes, width = check_n_classes(n_classes), check_count(width, "`width`")
+    channels = check_count(channels, "`channels`")
+    stages = [nn.Sequential(_convolution(channels, width, 3), BatchNorm(width), nn.ReLU(inplace=True))]
+    n_inputs = width
+    for i, n_blocks in enumerate(blocks):
+        n_outputs, stride = width << i, 2 if i else 1
+        rest = [Residual(n_outputs, n_outputs, 1) for _ in range(n_blocks - 1)]
+        stages.append(nn.Sequential(Residual(n_inputs, n_outputs, stride), *rest))
+        n_inputs = n_outputs
+    return ImageNetwork(nn.Sequential(*stages), n_inputs, n_classes, channels)
+
+
+def resnet34(n_classes: int = 10, width: int = 64, channels: int = 3) -> ImageNetwork:
+    """ResNet-34 for images of about 32×32 pixels: stages of 3, 4, 6 and 3 blocks; see :func:`resnet`.
 
     Examples
     --------
     >>> resnet34(n_classes=10, width=4)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    n_classes, width = check_n_classes(n_classes), check_count(width, "`width`")
-    stages = [nn.Sequential(_convolution(3, width, 3), BatchNorm(width), nn.ReLU(inplace=True))]
-    n_inputs = width
-    for i, n_blocks in enumerate((3, 4, 6, 3)):
-        n_outputs, stride = width << i, 2 if i else 1
-        rest = [Residual(n_outputs, n_outputs, 1) for _ in range(n_blocks - 1)]
-        stages.append(nn.Sequential(Residual(n_inputs, n_outputs, stride), *rest))
-        n_inputs = n_outputs
-    return ImageNetwork(nn.Sequential(*stages), n_inputs, n_classes)
+    return resnet((3, 4, 6, 3), n_classes, width, channels)
+
+
+def resnet18(n_classes: int = 10, width: int = 64, channels: int = 3) -> ImageNetwork:
+    """ResNet-18 for images of about 32×32 pixels: four stages of 2 blocks; see :func:`resnet`.
+
+    Examples
+    --------
+    >>> resnet18(n_classes=10, width=4, channels=1)(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 10])
+    """
+    return resnet((2, 2, 2, 2), n_classes, width, channels)
+
+
+def resnet8(n_classes: int = 10, width: int = 32, channels: int = 3) -> ImageNetwork:
+    """A residual network for small images and little time: three stages of 1 block; see :func:`resnet`.
+
+    Examples
+    --------
+    >>> resnet8(n_classes=10, width=4, channels=1)(torch.zeros(2, 1, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+    return resnet((1, 1, 1), n_classes, width, channels)
 
 
 def densenet(n_classes: int = 10, depth: int = 100, growth: int = 12) -> ImageNetwork:
@@ -294,9 +333,28 @@ def _convolution_for(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -
     return Convolution(shape[0], shape[1], n_classes)
 
 
+def _residual_for(
+    build: Callable[..., ImageNetwork], name: str
+) -> Callable[[torch.Size, int, Sequence[int]], ImageNetwork]:
+    """From the shape of an example: a residual network for images of any number of channels."""
+
+    def network(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -> ImageNetwork:
+        if len(shape) != 3 or min(shape[1:]) < 8:
+            raise ValueError(
+                f'network "{name}" is for images of shape (C, H, W), H and W at least 8; '
+                f'got examples of {tuple(shape)}; use "mlp"'
+            )
+        return build(n_classes, channels=shape[0])
+
+    return network
+
+
 # By name, from the shape of an example, K and the widths of the hidden layers.
 NETWORKS: dict[str, Callable[[torch.Size, int, Sequence[int]], nn.Module]] = {
     "mlp": lambda shape, n_classes, hidden: mlp(shape.numel(), n_classes, hidden),
     "linear": lambda shape, n_classes, hidden: linear(shape.numel(), n_classes),
     "convolution": _convolution_for,
+    "resnet8": _residual_for(resnet8, "resnet8"),
+    "resnet18": _residual_for(resnet18, "resnet18"),
+    "resnet34": _residual_for(resnet34, "resnet34"),
 }

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from naysayer.engine import kernels
 
-OPTIMIZERS = ("adam", "adamw", "sgd")
+OPTIMIZERS = ("adam", "adamw", "sgd", "nesterov")
 MANY = 8  # parameters of one network above which a launch for each would cost more than torch's one for all
 
 
@@ -24,7 +24,7 @@ class StackedOptimizer:
 
     Parameters
     ----------
-    kind : "adam", "adamw" or "sgd".
+    kind : "adam", "adamw", "sgd", or "nesterov": SGD that looks ahead along its momentum.
     parameters : tensors (C, ...).
     lr, weight_decay : (C,) tensors on their device.
     momentum : for SGD; Adam's β₁.
@@ -45,7 +45,7 @@ class StackedOptimizer:
         self.lr, self.momentum, self.beta2, self.epsilon = lr, momentum, beta2, epsilon
         self.decays = [weight_decay if p.dim() > 2 else torch.zeros_like(weight_decay) for p in parameters]
         self.mean = [torch.zeros_like(p) for p in parameters]
-        self.square = [torch.zeros_like(p) for p in parameters] if kind != "sgd" else []
+        self.square = [torch.zeros_like(p) for p in parameters] if kind in ("adam", "adamw") else []
         self.time = torch.zeros((), dtype=torch.float32, device=lr.device)
         self.groups = [self._group(decay) for decay in ({float(d) for d in self.decays} if len(lr) == 1 else ())]
 
@@ -81,8 +81,9 @@ class StackedOptimizer:
                 p.mul_(1 - rate * decay)
             else:
                 g = g + decay * p
-            if self.kind == "sgd":
-                p.sub_(rate * self.mean[i].mul_(self.momentum).add_(g))
+            if not self.square:
+                velocity = self.mean[i].mul_(self.momentum).add_(g)
+                p.sub_(rate * (velocity if self.kind == "sgd" else g + self.momentum * velocity))
                 continue
             mean, square = self.mean[i], self.square[i]
             mean.lerp_(g, 1 - self.momentum)
@@ -98,8 +99,8 @@ class StackedOptimizer:
         betas, decoupled = (self.momentum, self.beta2), self.kind == "adamw"
         for i, (p, g) in enumerate(zip(self.parameters, gradients, strict=True)):
             rates = (self.lr, scale, self.decays[i])
-            if self.kind == "sgd":
-                kernels.sgd(p, g, self.mean[i], *rates, self.momentum)
+            if not self.square:
+                kernels.sgd(p, g, self.mean[i], *rates, self.momentum, self.kind == "nesterov")
             else:
                 kernels.adam(p, g, self.mean[i], self.square[i], *rates, self.time, betas, self.epsilon, decoupled)
 
@@ -107,10 +108,10 @@ class StackedOptimizer:
         """One run: torch's fused step, which passes over the memory once; once for each weight decay."""
         for decay, chosen, parameters, mean, square, time in self.groups:
             g = [kernels.laid_out_as(self.parameters[i], gradients[i]) for i in chosen]
-            if self.kind == "sgd":
+            if not self.square:
                 torch._fused_sgd_(
                     parameters, g, mean if self.momentum else [], weight_decay=decay, momentum=self.momentum, lr=lr,
-                    dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
+                    dampening=0.0, nesterov=self.kind == "nesterov", maximize=False, is_first_step=False,
                 )  # fmt: skip
             else:
                 step = torch._fused_adamw_ if self.kind == "adamw" else torch._fused_adam_

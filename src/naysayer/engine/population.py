@@ -65,9 +65,13 @@ def step_schedule(every: int = 30, factor: float = 0.5) -> Schedule:
     return lambda epoch: factor ** (epoch // every)
 
 
-def cosine_schedule(max_epochs: int) -> Schedule:
-    """Let the learning rate fall to zero along half a cosine."""
-    return lambda epoch: 0.5 * (1.0 + math.cos(math.pi * epoch / max_epochs))
+def cosine_schedule(max_epochs: int, warm_up: int = 0) -> Schedule:
+    """Let the learning rate fall to zero along half a cosine, after rising in a line over `warm_up` epochs."""
+
+    def factor(epoch: int) -> float:
+        return min(1.0, (epoch + 1) / (warm_up + 1)) * 0.5 * (1.0 + math.cos(math.pi * epoch / max_epochs))
+
+    return factor
 
 
 class Population:
@@ -82,7 +86,7 @@ class Population:
         same objective are measured together.
     seeds : one per run.
     lr, weight_decay : one number, or one per run. Weight decay falls on weights, not on biases.
-    optimizer : "adam", "adamw" or "sgd" (with `momentum`).
+    optimizer : "adam", "adamw", "sgd" or "nesterov" (both with `momentum`).
     schedule : a function from the epoch to a factor on the learning rate; :func:`step_schedule`,
         :func:`cosine_schedule`.
     batch_size : the epoch is dealt into equal batches of at most this size; where the rows do not divide evenly,

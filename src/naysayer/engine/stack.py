@@ -134,18 +134,20 @@ class Stack:
         return process.seeded(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
 
     def _scales(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What a label of each kind weighs in each of some batches, (S, C, K + 1), and any example, (S, C).
+        """What a label of each kind weighs in each of some batches, (S, C, K + 1), and each example, (S, C, B).
 
         Both follow from counts over all processes.
         """
         parts, labels = [], batch.labels
         for block, objective in self.blocks:
             counts = objective.count(labels[:, block], None if batch.weights is None else batch.weights[:, block])
-            size = torch.full_like(counts[..., :1], labels.shape[2])
+            times = torch.ones_like(labels[:, block, :, 0] if is_sets(labels) else labels[:, block], dtype=counts.dtype)
+            times = times if batch.weights is None else batch.weights[:, block]
+            size = times.sum(dim=-1, keepdim=True)
             if self.reduce is not None:
                 counts, size = self.reduce(torch.cat([counts, size], dim=-1)).split([self.n_classes + 1, 1], dim=-1)
             alpha = self.alpha[block] if is_sets(labels) else 1.0  # α is for labels of both kinds
-            parts.append((objective.scales(counts, self.prior[block], alpha), 1.0 / size.squeeze(-1)))
+            parts.append((objective.scales(counts, self.prior[block], alpha), times / size.clamp(min=1e-12)))
         return parts[0] if len(parts) == 1 else tuple(torch.cat(part, dim=1) for part in zip(*parts))  # type: ignore[return-value]
 
     def _step(

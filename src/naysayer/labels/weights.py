@@ -121,6 +121,30 @@ def spread(singles: Tensor, inverse: Tensor | None) -> Tensor:
     return singles.sum(dim=-1, keepdim=True) - (singles.shape[-1] - 1) * singles
 
 
+def log_likelihoods(y_bar: Tensor, n_classes: int, log_transition: Tensor | None = None) -> Tensor:
+    r"""How likely each class makes a label, :math:`\log P(\bar y | y = k)` up to a constant: (..., B, K).
+
+    The other face of the row of weights: added to the log of a prior, it gives a posterior. Uniform labels rule
+    out their classes and say nothing of the others; by a known Q, (K, K) with row c :math:`\log Q_{\cdot c}`, the
+    labels of a set count as drawn one by one. Labels that contradict one another say nothing.
+    """
+    if not is_sets(y_bar):
+        if log_transition is not None:
+            return log_transition[y_bar]
+        nothing = torch.zeros((), dtype=torch.get_default_dtype(), device=y_bar.device)
+        return torch.where(one_hot(y_bar, n_classes), -torch.inf, nothing)
+    ruled = y_bar.to(torch.get_default_dtype())
+    alone = torch.zeros_like(ruled).masked_fill_(y_bar, -torch.inf)
+    if log_transition is None:
+        return alone
+    never = log_transition == -torch.inf
+    impossible = ruled @ never.to(ruled.dtype) > 0
+    together = (ruled @ log_transition.masked_fill(never, 0.0)).masked_fill(impossible, -torch.inf)
+    together = torch.where(impossible.all(dim=-1, keepdim=True), 0.0, together)
+    ordinary = is_ordinary(ruled.sum(dim=-1, keepdim=True), n_classes, known_transition=True)
+    return torch.where(ordinary, alone, together)
+
+
 def count_labels(
     y_bar: Tensor, n_classes: int, known_transition: bool = False, sample_weight: Tensor | None = None
 ) -> Tensor:

@@ -39,6 +39,7 @@ class Objective(nn.Module):
 
     prior: Tensor | None
     inverse: Tensor | None
+    log_transition: Tensor | None
     seen: Tensor
 
     def __init__(
@@ -58,6 +59,8 @@ class Objective(nn.Module):
         self.alpha = alpha
         self.transition = None if transition is None else check_transition(transition, self.n_classes)
         self.register_buffer("inverse", inverse_tensor(transition, self.n_classes))
+        log_q = None if transition is None else torch.tensor(self.transition, dtype=torch.get_default_dtype()).log()
+        self.register_buffer("log_transition", None if log_q is None else log_q.T.contiguous())  # row c: over classes y
         self.register_buffer("prior", None if prior is None else _check_prior(prior, self.n_classes))
         self.register_buffer("seen", torch.zeros(self.n_classes + 1, dtype=torch.float64), persistent=False)
 

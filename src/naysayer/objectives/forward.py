@@ -11,7 +11,6 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from naysayer.labels.checks import check_transition
 from naysayer.labels.weights import is_sets, one_hot, split_kinds
 from naysayer.losses import cross_entropy
 from naysayer.objectives.base import Objective
@@ -30,15 +29,8 @@ class Forward(Objective):
     0.6931471824645996
     """
 
-    log_transition: Tensor | None
-
     def __init__(self, n_classes: int, transition: ArrayLike | None = None, *, alpha: float | None = None) -> None:
         super().__init__(n_classes, cross_entropy, transition, alpha=alpha)
-        log_q = None
-        if transition is not None:
-            q = torch.tensor(check_transition(transition, n_classes), dtype=torch.get_default_dtype())
-            log_q = q.log().T.contiguous()  # row c: log P(label = c | class = y) over y
-        self.register_buffer("log_transition", log_q)
 
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
         log_p = torch.log_softmax(logits, dim=-1)

@@ -1,14 +1,9 @@
-"""How a step uses network, views and objective.
-
-A step is written once, in :mod:`naysayer.engine.stack`: views → logits → risks → reduce → correct → gradients. A recipe
-says what the views are, which risks come of their logits, and what is kept from step to step, such as an averaged
-teacher. A new one is a subclass of :class:`Recipe` in a file of its own and a line in :data:`RECIPES`.
-"""
+"""One view of each example and the objective's own risks: what all recipes begin from, and how a step follows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,7 +33,7 @@ class Told(NamedTuple):
 
     labels: Tensor  # (C, B) or (C, B, K)
     scales: Tensor  # (C, K + 1) what a label of each kind weighs, or (C, B, K + 1) where examples have weights
-    share: Tensor  # (C,) what any example weighs in a plain mean: 1 / B, B counted over all processes
+    share: Tensor  # (C, B) what each example weighs in a plain mean: 1 / B, B counted over all processes
     targets: Tensor | None  # what `Recipe.targets` gave, (C, ...)
     epoch: Tensor  # (), on the device
 
@@ -70,17 +65,7 @@ class Recipe:
         """Give the V views of a batch that the network sees, (C, B, ...) floats each."""
         if self.augment is None:
             return [to_float(source.inputs(batch))]
-        return [self.altered(source.raw_inputs(batch), codes(runs.seeds, runs.epoch, batch.rows))]
-
-    def altered(self, inputs: Tensor, codes: Tensor) -> Tensor:
-        """Augment inputs (C, B, ...) by codes (C, B)."""
-        assert self.augment is not None
-        altered = self.augment(inputs.flatten(0, 1), codes.flatten())
-        if altered.shape[:1] != codes.flatten().shape:
-            raise ValueError(
-                f"`augment` must keep the number of examples; got {tuple(altered.shape)} for {codes.numel()} of them"
-            )
-        return to_float(altered).unflatten(0, codes.shape)
+        return [altered(self.augment, source.raw_inputs(batch), codes(runs.seeds, runs.epoch, batch.rows))]
 
     def targets(
         self, logits: Tensor, views: Sequence[Tensor], batch: Batch, runs: Runs, kept: Tensors
@@ -108,7 +93,14 @@ class Recipe:
         return runs.parameters, runs.buffers
 
 
-RECIPES: dict[str, type[Recipe]] = {"plain": Recipe}
+def altered(augment: Augment, inputs: Tensor, codes: Tensor) -> Tensor:
+    """Augment inputs (C, B, ...) by codes (C, B), as floats; bytes and floats come as they were given."""
+    given = inputs.flatten(0, 1)
+    out = augment(given, codes.flatten())
+    if not isinstance(out, Tensor) or out.shape != given.shape:
+        came = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ValueError(f"`augment` must keep the shape of what it is given, {tuple(given.shape)}; it gave {came}")
+    return to_float(out).unflatten(0, codes.shape)
 
 
 def differentiate(
@@ -131,15 +123,3 @@ def differentiate(
     coefficients, scale = recipe.correct(objective, whole)
     (gradient,) = torch.autograd.grad(risks, logits, coefficients, materialize_grads=True)
     return (coefficients * whole).sum(dim=-1), scale, gradient
-
-
-def as_recipe(recipe: str | Recipe, augment: Augment | None) -> Recipe:
-    """Find a recipe by name; one that is given comes with its own augmentation."""
-    if isinstance(recipe, Recipe):
-        if augment is not None:
-            raise ValueError("`augment` must go to the recipe itself where `recipe` is one, not beside it")
-        return recipe
-    if recipe not in RECIPES:
-        raise ValueError(f"`recipe` must be a Recipe or one of {', '.join(RECIPES)}; got {recipe!r}")
-    options: dict[str, Any] = {} if augment is None else {"augment": augment}
-    return RECIPES[recipe](**options)
