@@ -363,7 +363,8 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
                 about["epoch"] = done - 1
                 continue
             state = ({k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers))
-            member = Networks(network_name(candidate.network), runs.module.to(device), *state)
+            decoder = candidate.objective if candidate.objective.decodes else None
+            member = Networks(network_name(candidate.network), runs.module.to(device), *state, decoder)
             if self.warm_start:
                 self._last.members[candidate.method, network_name(candidate.network), rate] = member
             came.append(_Trained(member, about, candidate.objective, member.held_out(examples.inputs, judged)))
