@@ -126,15 +126,15 @@ class Networks:
         objective = make(**described["objective"]) if "objective" in described else None
         with process.seeded():  # the start that it draws is not used
             module = headed(build if isinstance(build, nn.Module) else build(), objective).to(device)
-        states = [
+        parameters, buffers = (
             {k.removeprefix(p): v.to(device) for k, v in tensors.items() if k.startswith(p)}
             for p in ("parameter.", "buffer.")
-        ]
+        )
         named = dict(module.named_parameters()) | dict(module.named_buffers())
-        got = {k: tuple(v.shape[1:]) for k, v in (states[0] | states[1]).items()}  # frozen parameters are buffers
+        got = {k: tuple(v.shape[1:]) for k, v in (parameters | buffers).items()}  # frozen parameters are buffers
         if {k: tuple(v.shape) for k, v in named.items()} != got:
             raise ValueError("the saved parameters do not fit the network; pass the network that was trained")
-        return cls(described["network"], module, *states, objective)
+        return cls(described["network"], module, parameters, buffers, objective)
 
 
 @dataclass

@@ -11,8 +11,8 @@ from naysayer.objectives.base import Objective
 class LabelAverage(Objective):
     r"""The mean over the labels c of an example of :math:`\bar\ell(c, g)`, which :meth:`label_losses` gives for all c.
 
-    A set S of labels has :math:`\frac1{|S|} \sum_{c \in S} \bar\ell(c, g)`, as Feng et al. (ICML 2020) wrap methods of one
-    label; an ordinary label is the set of all other classes. Labels are taken to be uniform.
+    A set S of labels has :math:`\frac1{|S|} \sum_{c \in S} \bar\ell(c, g)`, as Feng et al. (ICML 2020) wrap methods of
+    one label; an ordinary label is the set of all other classes. Labels are taken to be uniform.
     """
 
     def __init__(self, n_classes: int, *, alpha: float | None = None) -> None:

@@ -12,11 +12,11 @@ from naysayer.objectives.averaged import LabelAverage
 
 
 class Discriminative(LabelAverage):
-    r"""*L-UW*, or weighted *L-W* (Gao and Zhang, ICML 2021): the cross-entropy of the label to :math:`q = \mathrm{softmax}(1 - p)`.
+    r"""*L-UW* or *L-W* (Gao and Zhang, ICML 2021): :math:`-\log q_{\bar y}`, with :math:`q = \mathrm{softmax}(1 - p)`.
 
-    L-UW is :math:`-\log q_{\bar y}`; L-W multiplies it by :math:`1 + \frac{1 - p_{\bar y}}{K - 1}`, through which gradients pass.
-    Both are bounded, since p is: q differs by a factor of e at most. A set averages the losses of its labels; labels are taken to
-    be uniform.
+    L-W multiplies it by :math:`1 + \frac{1 - p_{\bar y}}{K - 1}`, and gradients pass through that too. Both are
+    bounded: the entries of q differ by a factor of e at most. A set averages the losses of its labels; labels are
+    taken to be uniform.
 
     Parameters
     ----------

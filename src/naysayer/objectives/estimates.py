@@ -1,4 +1,4 @@
-"""The reduction to probability estimates: estimate the probabilities of the labels, then look which class has such labels.
+"""The reduction to probability estimates: estimate how likely each label is, then ask which class has such labels.
 
 W.-I Lin, H.-T. Lin. Reduction from complementary-label learning to probability estimates. PAKDD 2023.
 """
@@ -20,13 +20,14 @@ SHARPNESS = 10.0  # of scores: a class whose row is met is so much ahead of the 
 class ProbabilityEstimate(Objective):
     r"""*CPE-I*, or *CPE-T* (Lin and Lin, PAKDD 2023): the network's logits are those of the *labels*, decoded by Q.
 
-    The loss of a label is :math:`-\log \bar p_{\bar y}`, with :math:`\bar p = \mathrm{softmax}(g)` for CPE-I. CPE-T has a transition
-    layer on top of the network, :math:`\bar p = T^\top \mathrm{softmax}(g)`, whose T starts as Q and trains with the network:
-    row y is :math:`\mathrm{softmax}(\log Q_y + U_y)`, so what Q excludes stays excluded, and weight decay pulls T to Q. A set
-    averages the losses of its labels; an ordinary label y is the soft label :math:`Q_y`.
+    The loss of a label is :math:`-\log \bar p_{\bar y}`, with :math:`\bar p = \mathrm{softmax}(g)` for CPE-I. CPE-T
+    has a transition layer on top of the network, :math:`\bar p = T^\top \mathrm{softmax}(g)`, whose T starts as Q and
+    trains with the network: row y is :math:`\mathrm{softmax}(\log Q_y + U_y)`, so that what Q excludes stays
+    excluded, and weight decay pulls T to Q. A set averages the losses of its labels; an ordinary label y is the soft
+    label :math:`Q_y`.
 
-    The class is the one whose row of Q is nearest, :math:`\arg\min_k \lVert \bar p - Q_k \rVert_1`; for uniform labels, the one
-    whose label is the least likely.
+    The class is the one whose row of Q is nearest, :math:`\arg\min_k \lVert \bar p - Q_k \rVert_1`: for uniform labels,
+    the one whose label is the least likely.
 
     Parameters
     ----------

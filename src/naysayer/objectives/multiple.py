@@ -18,13 +18,12 @@ SHAPES = ("mae", "exp", "log")
 
 
 class UpperBound(Objective):
-    r"""*MCL* (Feng et al., ICML 2020): :math:`\frac{K-1}{s} \varphi(q)` of the probability :math:`q = \sum_{k \notin S} p_k`
-    that a set S of s labels leaves.
+    r"""*MCL* (Feng et al., ICML 2020): :math:`\frac{K-1}{s} \varphi(q)` of what a set S of s labels leaves.
 
-    :math:`\varphi(q)` is :math:`1 - q` for "mae", :math:`e^{-q}` for "exp", and :math:`-\log q` for "log", a logsumexp over the
-    classes that are left. The first is half the unbiased risk of the mean absolute error itself (Free with that loss), which is bounded;
-    the others bound it from above, up to constants, and train faster. An ordinary label, s = K - 1, has weight 1. Labels
-    are taken to be uniform.
+    With :math:`q = \sum_{k \notin S} p_k`, :math:`\varphi(q)` is :math:`1 - q` for "mae", :math:`e^{-q}` for "exp",
+    and :math:`-\log q` for "log", which is a logsumexp over the classes that are left. The first is half the unbiased
+    risk of the mean absolute error, Free with that loss; the others bound it from above. An ordinary label
+    weighs 1. Labels are taken to be uniform.
 
     Parameters
     ----------

@@ -15,12 +15,12 @@ _LARGEST = 80.0  # of the logarithm of 1 / q: beyond, two that differ at all dif
 
 
 class OrderPreserving(LabelAverage):
-    r"""*OP*, or reweighed *OP-W* (Liu et al., AISTATS 2023): the cross-entropy of the label to :math:`q = \mathrm{softmax}(-g)`.
+    r"""*OP* or *OP-W* (Liu et al., AISTATS 2023): :math:`-\log q_{\bar y}`, with :math:`q = \mathrm{softmax}(-g)`.
 
-    Uniform labels are the likelier the less likely their class is, so the order of the logits is turned round. OP is
-    :math:`-\log q_{\bar y}`; OP-W multiplies it by :math:`w_{\bar y} = \mathrm{softmax}(1 / q)_{\bar y}\, p_{\bar y}`, without the
-    constant that the authors add to w. Through w passes no gradient: that of 1 / q has no bound. A set averages the losses
-    of its labels; labels are taken to be uniform.
+    Uniform labels are the likelier the less likely their class is, so the order of the logits is turned round. OP-W
+    multiplies it by :math:`w_{\bar y} = \mathrm{softmax}(1 / q)_{\bar y}\, p_{\bar y}`, without the small constant
+    that the authors add; no gradient passes through w, since that of 1 / q has no bound. A set averages the losses of
+    its labels; labels are taken to be uniform.
 
     OP is CPE-I of a network whose last layer has the other sign: it estimates the same probabilities of the labels.
 
@@ -49,7 +49,7 @@ class OrderPreserving(LabelAverage):
 
 
 def _weights(losses: Tensor, logits: Tensor) -> Tensor:
-    """softmax(1 / q) p with q = exp(-losses), (..., K); of exponents, since 1 / q overflows long before its softmax does."""
+    """softmax(1 / q) p with q = exp(-losses), (..., K), without 1 / q, which may overflow."""
     most = losses.amax(dim=-1, keepdim=True)
     below = torch.expm1(losses - most) * most.clamp(max=_LARGEST).exp()  # 1/q, less the largest of them
     return torch.softmax(below, dim=-1) * torch.softmax(logits, dim=-1)

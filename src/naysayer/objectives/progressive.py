@@ -16,13 +16,13 @@ from naysayer.objectives.base import Objective
 
 
 class Progressive(Objective):
-    r"""*PRODEN* (Lv et al., ICML 2020): the cross-entropy to the network's own probabilities of the classes that are left,
+    r"""*PRODEN* (Lv et al., ICML 2020): cross-entropy to the network's own probabilities of the classes that are left,
 
     .. math:: -\sum_{k \notin S} t_k \log p_k, \qquad t_k = \frac{p_k}{\sum_{j \notin S} p_j} \text{ without gradient}.
 
-    The targets are those of the current network, where the paper keeps each example's from the epoch before. Their gradient is
-    then exactly that of :math:`-\log \sum_{k \notin S} p_k`, Forward's for uniform labels (as a step of expectation
-    maximisation is); only the value differs, by the entropy of t. Labels are taken to be uniform.
+    The targets are those of the current network, where the paper keeps each example's from the epoch before. So the
+    gradient is exactly that of :math:`-\log \sum_{k \notin S} p_k`, Forward's for uniform labels, as in a step of
+    expectation maximisation; only the value differs, by the entropy of t. Labels are taken to be uniform.
 
     Examples
     --------

@@ -12,12 +12,11 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from naysayer.labels.weights import is_sets, one_hot
-from naysayer.losses import logistic, one_vs_all
 from naysayer.objectives.base import Objective, check_prior
 
 
 class NegativeUnlabelled(Objective):
-    r"""*SCARCE* (Wang et al., ICML 2024): one class against the rest, K times, each from negative and unlabelled examples.
+    r"""*SCARCE* (Wang et al., ICML 2024): each class against the rest, from negative and unlabelled examples.
 
     Those that "not k" is said of, :math:`N_k`, are negative examples of class k, and all together unlabelled ones:
 
@@ -25,15 +24,15 @@ class NegativeUnlabelled(Objective):
               + \frac{1 - \pi_k}{|N_k|} \sum_{i \in N_k} s(-g_k(x_i)),
 
     with the logistic loss s. What stands between the bars is the risk of the positive examples, which cannot be
-    negative. The share :math:`c_k` of negative examples that get the label k may differ from class to class, if the class prior
-    :math:`\pi` is given; of uniform labels it follows from their shares, :math:`1 - \pi_k = (K - 1) \bar\pi_k`. Then this is the
-    unbiased one-versus-all risk (Free with that loss) with its K positive parts corrected. An ordinary label is a set
-    of K - 1.
+    negative. If the class prior :math:`\pi` is given, the share of negative examples that are told so may differ from
+    class to class. If not, labels are taken to be uniform, and it follows from their shares,
+    :math:`1 - \pi_k = (K - 1) \bar\pi_k`: the total is then the unbiased risk of :func:`one_versus_rest`, Free with
+    that loss, with its K positive parts corrected. An ordinary label is a set of K - 1.
 
     Parameters
     ----------
     n_classes : K
-    class_prior : (K,) share of each class among the examples; if None, by the labels, which are then taken to be uniform.
+    class_prior : (K,) share of each class among the examples; if None, it follows from the labels.
 
     Examples
     --------
@@ -44,7 +43,7 @@ class NegativeUnlabelled(Objective):
     class_prior: Tensor | None
 
     def __init__(self, n_classes: int, class_prior: ArrayLike | None = None) -> None:
-        super().__init__(n_classes, one_vs_all(logistic))
+        super().__init__(n_classes, one_versus_rest)
         known = None if class_prior is None else check_prior(class_prior, self.n_classes, "`class_prior`")
         self.register_buffer("class_prior", known)
 
@@ -71,6 +70,17 @@ class NegativeUnlabelled(Objective):
     def correct(self, risks: Tensor) -> tuple[Tensor, Tensor]:
         """Give the coefficients of the absolute values."""
         return torch.where(risks < 0, -1.0, 1.0).to(risks.dtype), torch.ones_like(risks[..., 0])
+
+
+def one_versus_rest(logits: Tensor) -> Tensor:
+    r"""Logistic losses of K binary problems, :math:`\ell(k, g) = s(g_k) + \sum_{j \ne k} s(-g_j)`: (..., K) → (..., K).
+
+    Examples
+    --------
+    >>> one_versus_rest(torch.zeros(3))  # 3 log(2)
+    tensor([2.0794, 2.0794, 2.0794])
+    """
+    return softplus(logits).sum(dim=-1, keepdim=True) - logits  # s(g) - s(-g) is -g
 
 
 def _said(y_bar: Tensor, n_classes: int) -> Tensor:
