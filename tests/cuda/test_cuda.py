@@ -121,7 +121,7 @@ def test_gathered_images():
     torch.testing.assert_close(fused, images[rows] / 255)
 
 
-@pytest.mark.parametrize("method", ["free", "max", "ascent", "forward", "pairwise"])
+@pytest.mark.parametrize("method", objectives.OBJECTIVES)
 @pytest.mark.parametrize("labels", ["classes", "ruled out", "one row a run"])
 def test_population_on_cuda_equals_cpu(method, labels):
     rng = np.random.default_rng(0)

@@ -24,10 +24,10 @@ class Objective(nn.Module):
     direction of the update is :math:`\sum_j c_j \nabla r_j`. A batch that is spread over several processes is
     therefore exact once the counts of its labels and its risks are summed.
 
-    What the logits say of the classes is theirs to be read off unless :meth:`class_scores` is overridden. A method may
-    also put a layer of its own on top of the network, `head`, whose parameters train with the network's: a call passes
-    logits through it first, and :class:`~naysayer.Population` makes it a part of every run's network. All other methods
-    take what comes out of it.
+    The logits are those of the classes, unless :meth:`class_scores` is overridden. An objective may also put a layer of
+    its own on top of the network, `head`, whose parameters train with the network's: a call passes the logits through
+    it first, and :class:`~naysayer.Population` makes it part of every run's network. All that a step is made of, and
+    :meth:`class_scores`, take what comes out of it.
 
     Every argument of a constructor is kept as an attribute of its name, or :meth:`settings` is overridden.
 
