@@ -24,7 +24,7 @@ def trials():
 
 
 def test_every_method_is_tried_with_every_number_of_answers(trials):
-    assert set(demo.METHODS) == set(OBJECTIVES) == set(demo.COLOURS)
+    assert set(demo.METHODS) == set(demo.COLOURS) <= set(OBJECTIVES)
     pairs = [(trial.method, trial.n_answers) for trial in trials]
     assert sorted(pairs) == sorted((method, n) for method in demo.METHODS for n in demo.ANSWERS)
 

@@ -97,7 +97,7 @@ def test_the_mlps_pass_is_what_autograd_makes_of_it(shape):
         torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-3 * float(b.abs().max()))
 
 
-@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd", "nesterov"])
 def test_fused_optimizer_equals_plain(kind):
     torch.manual_seed(0)
     start = [torch.randn(4, 33, 70), torch.randn(4, 70, 33).mT, torch.randn(4, 70)]  # weights laid out both ways
@@ -121,7 +121,7 @@ def test_gathered_images():
     torch.testing.assert_close(fused, images[rows] / 255)
 
 
-@pytest.mark.parametrize("method", ["free", "max", "ascent", "forward", "pairwise"])
+@pytest.mark.parametrize("method", objectives.OBJECTIVES)
 @pytest.mark.parametrize("labels", ["classes", "ruled out", "one row a run"])
 def test_population_on_cuda_equals_cpu(method, labels):
     rng = np.random.default_rng(0)

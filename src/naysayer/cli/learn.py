@@ -60,6 +60,20 @@ METHODS = (
     "ascent",
     "forward",
     "pairwise",
+    "scl-nl",
+    "scl-exp",
+    "mcl-mae",
+    "mcl-exp",
+    "mcl-log",
+    "l-uw",
+    "l-w",
+    "op",
+    "op-w",
+    "scarce",
+    "cpe-i",
+    "cpe-f",
+    "cpe-t",
+    "proden",
     "linear",
     "forest",
     "boosting",
@@ -114,8 +128,8 @@ def train(
     method: Annotated[
         str,
         typer.Option(
-            help="auto, or some of free, max, ascent, forward, pairwise, linear, forest, boosting, neighbours, "
-            "discriminant.",
+            help="auto, or some of linear, forest, boosting, neighbours, discriminant, and of the methods in "
+            "docs/methods.md: forward, ascent, scl-nl, ...",
             autocompletion=_methods,
         ),
     ] = "auto",

@@ -29,6 +29,20 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     return whole
 
 
+def check_choice(value: str, choices: Iterable[str], name: str) -> str:
+    """Check that a value is one of some words; `name` is how the caller knows it.
+
+    Examples
+    --------
+    >>> check_choice("cube", ("exp", "log"), "`shape`")
+    Traceback (most recent call last):
+    ValueError: `shape` must be one of exp, log; got 'cube'
+    """
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+    return value
+
+
 def to_numpy(values: Any) -> NDArray[Any]:
     """Give a numpy view or copy of a list, array, pandas object or tensor."""
     import numpy as np

@@ -12,6 +12,7 @@ from torch.func import functional_call, vmap
 
 from naysayer.engine.networks import MLP
 from naysayer.engine.passes import PASSES, Gradients
+from naysayer.objectives import Objective
 
 Tensors = dict[str, Tensor]
 
@@ -37,6 +38,25 @@ def set_training(module: nn.Module) -> None:
         parameters = list(part.parameters())
         if parameters and not any(p.requires_grad for p in parameters):
             part.eval()
+
+
+class Headed(nn.Module):
+    """A network with the layer that an objective puts on top of it."""
+
+    def __init__(self, network: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.network, self.head = network, head
+        self.stacks = bool(getattr(network, "stacks", False))  # the layer takes leading axes, as objectives do
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.network(x))  # type: ignore[no-any-return]
+
+
+def headed(network: nn.Module, objective: Objective | None) -> nn.Module:
+    """Put a copy of the objective's layer on top of a network, if it has one."""
+    if objective is None or objective.head is None:
+        return network
+    return Headed(network, copy.deepcopy(objective.head))
 
 
 class BoundNetwork:

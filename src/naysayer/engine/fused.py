@@ -17,7 +17,15 @@ from torch import Tensor
 from naysayer import risk
 from naysayer.engine import kernels
 from naysayer.losses import cross_entropy, ramp
-from naysayer.objectives import Forward, GradientAscent, NonNegative, Objective, PairwiseComparison, Unbiased
+from naysayer.objectives import (
+    Forward,
+    ForwardEstimate,
+    GradientAscent,
+    NonNegative,
+    Objective,
+    PairwiseComparison,
+    Unbiased,
+)
 
 Written = tuple[Tensor, Tensor, Tensor]  # the value (C,), the scale of the step (C,), the gradient (C, B, K)
 
@@ -61,6 +69,7 @@ FUSED: dict[type[Objective], Callable[[Any, Tensor, Tensor, Tensor], Written | N
     NonNegative: partial(corrected_cross_entropy, correction=kernels.MAX),
     GradientAscent: partial(corrected_cross_entropy, correction=kernels.ASCENT),
     Forward: mean_forward,
+    ForwardEstimate: mean_forward,  # another way to decode, the same loss
     PairwiseComparison: mean_ramp,
 }
 

@@ -30,7 +30,7 @@ from naysayer.common.fingerprint import fingerprint, structure_of
 from naysayer.common.progress import Bar
 from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine import process
-from naysayer.engine.bound import set_training, stacked_logits
+from naysayer.engine.bound import headed, set_training, stacked_logits
 from naysayer.engine.checkpoint import Array, Course
 from naysayer.engine.optimizers import OPTIMIZERS
 from naysayer.engine.recipe import Augment, Recipe, Tensors, as_recipe
@@ -163,6 +163,7 @@ class Population:
         self._keeps_weights = isinstance(network, nn.Module)
         if not any(p.requires_grad for p in modules[0].parameters()):
             raise ValueError("`network` must have a parameter to learn; all of its are frozen, or it has none")
+        modules = [headed(module, objective) for module, objective in zip(modules, self.objectives)]
         self.module = copy.deepcopy(modules[0]).to(self.device)
         trained = [{k: p for k, p in m.named_parameters() if p.requires_grad} for m in modules]
         frozen = [{k: p for k, p in m.named_parameters() if not p.requires_grad} for m in modules]
@@ -194,6 +195,11 @@ class Population:
             raise ValueError(
                 f"`objective` must be one objective, or one per run with the same number of classes each; "
                 f"got {len(given)} for {self.n_runs} runs, of {sorted({o.n_classes for o in given})} classes"
+            )
+        if len({type(o.head) for o in given}) != 1:
+            raise ValueError(
+                "`objective` must put the same layer on top of the network in every run, or none in any; train methods "
+                "that do as cpe-t does in a population of their own"
             )
         copies = {id(o): copy.deepcopy(o).to(self.device) for o in given}
         return [copies[id(o)] for o in given]
@@ -456,11 +462,19 @@ class Population:
     # ---- use ------------------------------------------------------------------------------------------------
 
     def logits(self, X: Any, run: int | None = None) -> Tensor:
-        """Give the logits of each run's chosen state, (M, N, K), or of one run, (N, K); on the CPU."""
+        """Give the logits of each run's chosen state, (M, N, K), or of one run, (N, K); on the CPU.
+
+        They are of the classes: where an objective's logits are of something else, they are its scores of the classes.
+        """
         runs = slice(None) if run is None else slice(run, run + 1)
         parameters = {k: v[runs] for k, v in self.parameters.items()}
         buffers = {k: v[runs] for k, v in self.buffers.items()}
-        out = torch.stack([logits_of(self.module, one, held, X) for one, held in _each(parameters, buffers)])
+        out = torch.stack(
+            [
+                objective.class_scores(logits_of(self.module, one, held, X))
+                for objective, (one, held) in zip(self.objectives[runs], _each(parameters, buffers))
+            ]
+        )
         return out if run is None else out[0]
 
     def state(self, run: int) -> dict[str, Tensor]:
@@ -468,7 +482,7 @@ class Population:
         return {k: v[run].detach().cpu().clone() for k, v in (self.parameters | self.buffers).items()}
 
     def network(self, run: int) -> nn.Module:
-        """Give one run's network as a module of its own."""
+        """Give one run's network as a module of its own, with the layer that its objective put on top, if any."""
         module = copy.deepcopy(self.module).cpu()
         module.load_state_dict(self.state(run), strict=False)
         return module.eval()

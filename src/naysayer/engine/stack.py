@@ -59,6 +59,7 @@ class Stack:
         self.runs, self.source, self.recipe, self.reduce = runs, source, settings.recipe, settings.reduce
         self.class_risks = settings.class_risks
         self.blocks = _blocks(objectives[runs])
+        self.decodes = any(objective.decodes for _, objective in self.blocks)
         self.n_classes, device = objectives[0].n_classes, source.device
         self.example = example
         self.network = BoundNetwork(
@@ -256,8 +257,9 @@ class Stack:
         for block, objective in self.blocks:
             g, labels, inverse = logits[block], y[block], objective.inverse
             said = labels.any(dim=-1) if is_sets(labels) else torch.ones_like(labels, dtype=torch.bool)
-            hit = weights_at(labels, g.argmax(dim=-1), self.n_classes, inverse)
-            cross = (label_weights(labels, self.n_classes, inverse) * cross_entropy(g)).sum(dim=-1)
+            scores = objective.class_scores(g)
+            hit = weights_at(labels, scores.argmax(dim=-1), self.n_classes, inverse)
+            cross = (label_weights(labels, self.n_classes, inverse) * cross_entropy(scores)).sum(dim=-1)
             values = (hit, cross, objective.example_losses(g, labels))
             times = said.double() if weights is None else torch.where(said, weights[block].double(), 0.0)
             parts = [(times * torch.where(said, t, 0.0)).sum(dim=-1) for t in values]
@@ -269,7 +271,7 @@ class Stack:
         risks = torch.zeros(self.size, self.n_classes, dtype=torch.float64, device=self.loss.device)
         n = torch.zeros(self.size, dtype=torch.float64, device=self.loss.device)
         for x, labels, *given in self.source.trained_on(self.runs, self._block()):
-            losses = cross_entropy(self.network.logits(to_float(x)))
+            losses = cross_entropy(self._class_scores(self.network.logits(to_float(x))))
             times = given[0] if given else torch.ones_like(losses[..., 0])
             for block, objective in self.blocks:
                 weights = label_weights(labels[block], self.n_classes, objective.inverse)
@@ -283,14 +285,20 @@ class Stack:
         sums = torch.zeros(2, self.size, dtype=torch.float64, device=self.loss.device)  # right ones, and all
         n = 0
         for x, truth in self.source.test(self._block()):
-            logits = self.network.logits(to_float(x).expand(self.size, *x.shape[1:]))
-            sums[0] += (logits.argmax(dim=-1) == truth).sum(dim=-1)
+            scores = self._class_scores(self.network.logits(to_float(x).expand(self.size, *x.shape[1:])))
+            sums[0] += (scores.argmax(dim=-1) == truth).sum(dim=-1)
             n += len(truth)
         sums[1] = n
         if self.reduce is not None:
             sums = self.reduce(sums)
             n = int(sums[1].max())
         return {"test_accuracy": sums[0] / sums[1]} if n else {}
+
+    def _class_scores(self, logits: Tensor) -> Tensor:
+        """What the logits of all runs say of the classes, each by its own objective: (C, B, K) → (C, B, K)."""
+        if not self.decodes:
+            return logits
+        return torch.cat([objective.class_scores(logits[block]) for block, objective in self.blocks])
 
     def _block(self) -> int:
         """How many rows to evaluate at once."""

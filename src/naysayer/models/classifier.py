@@ -75,11 +75,12 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
     method : "auto", which trains what suits the data: forward correction on the network given and on a linear one, a
         forest, neighbours, a discriminant that takes turns with these, boosted trees if LightGBM is installed (all but
         networks only if the data is not too large), and gradient ascent where rows are many; or one or several of
-        "free", "max", "ascent", "forward", "pairwise" (the names in :data:`naysayer.objectives.OBJECTIVES`), "linear"
-        (forward correction on a linear network), "forest", "boosting", "neighbours" and "discriminant"; or a dict from
-        names to objectives of your own, which keep their own loss, transition matrix, alpha, beta and gamma. In it
-        "linear" is trained on a linear network, "forest" and "boosting" take None, "neighbours" and "discriminant" None
-        or a :class:`~naysayer.objectives.Forward`, such as a likelihood of answers that may be wrong.
+        the names in :data:`naysayer.objectives.OBJECTIVES` ("free", "max", "ascent", "forward", "pairwise", "scl-nl"
+        and all that docs/methods.md has), "linear" (forward correction on a linear network), "forest", "boosting",
+        "neighbours" and "discriminant"; or a dict from names to objectives of your own, which keep their own loss,
+        transition matrix, alpha, beta and gamma. In it "linear" is trained on a linear network, "forest" and "boosting"
+        take None, "neighbours" and "discriminant" None or a :class:`~naysayer.objectives.Forward`, such as a likelihood
+        of answers that may be wrong.
     network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear" or, for images, "convolution"); a function
         (n_features, n_classes) → module, which gives each run its own start; or a module that maps (B, ...) inputs to
         (B, K) logits, of which each run gets a copy as it is, weights included. With any but "mlp", "auto" trains
@@ -362,8 +363,12 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             if any(int(m) in runs.failed for m in members):
                 about["epoch"] = done - 1
                 continue
-            state = ({k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers))
-            member = Networks(network_name(candidate.network), runs.module.to(device), *state)
+            parameters, buffers = (
+                {k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers)
+            )
+            decoder = candidate.objective if candidate.objective.decodes else None
+            module = runs.module.to(device)
+            member = Networks(network_name(candidate.network), module, parameters, buffers, decoder)
             if self.warm_start:
                 self._last.members[candidate.method, network_name(candidate.network), rate] = member
             came.append(_Trained(member, about, candidate.objective, member.held_out(examples.inputs, judged)))

@@ -22,6 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 
 from naysayer.engine import process
+from naysayer.engine.bound import headed
 from naysayer.engine.population import logits_of
 from naysayer.engine.source import to_float
 from naysayer.labels import transition as transitions
@@ -30,7 +31,7 @@ from naysayer.labels.weights import inverse_tensor, label_weights
 from naysayer.models.boosting import BoostedClassifier, booster_from_text, booster_to_text
 from naysayer.models.objects import describe, rebuild
 from naysayer.models.reduction import label_shares, project_to_simplex
-from naysayer.objectives import Objective
+from naysayer.objectives import Objective, make, name_of
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -87,6 +88,7 @@ class Networks:
     module: nn.Module
     parameters: Tensors  # (M, ...) each
     buffers: Tensors
+    objective: Objective | None = None  # by which logits are turned into classes; None where they are of the classes
 
     def probabilities(self, inputs: Tensor) -> Floats:
         n_runs = len(next(iter(self.parameters.values())))
@@ -95,7 +97,9 @@ class Networks:
     def run(self, m: int, inputs: Tensor) -> Floats:
         """Give the probabilities of one run, (N, K)."""
         parameters, buffers = ({k: v[m : m + 1] for k, v in one.items()} for one in (self.parameters, self.buffers))
-        return np.asarray(logits_of(self.module, parameters, buffers, inputs).double().softmax(dim=-1).numpy())
+        logits = logits_of(self.module, parameters, buffers, inputs).double()
+        scores = logits if self.objective is None else self.objective.class_scores(logits)
+        return np.asarray(scores.softmax(dim=-1).numpy())
 
     def held_out(self, inputs: Tensor, parts: Rows) -> NDArray[np.float32]:
         """Predict the rows that each run held out, (M, h), by that run."""
@@ -105,24 +109,32 @@ class Networks:
     def to_dict(self) -> tuple[Described, Tensors]:
         tensors = {f"parameter.{k}": v for k, v in self.parameters.items()}
         tensors |= {f"buffer.{k}": v for k, v in self.buffers.items()}
-        return {"kind": "networks", "network": self.name}, tensors
+        described: Described = {"kind": "networks", "network": self.name}
+        if self.objective is not None:
+            described["objective"] = {"name": name_of(self.objective)} | self.objective.settings()
+        return described, tensors
 
     @classmethod
     def from_dict(
-        cls, name: str | None, tensors: Tensors, build: nn.Module | Callable[[], nn.Module], device: torch.device
+        cls,
+        described: Described,
+        tensors: Tensors,
+        build: nn.Module | Callable[[], nn.Module],
+        device: torch.device,
     ) -> Networks:
         """Take over the states of runs; the network is built anew."""
+        objective = make(**described["objective"]) if "objective" in described else None
         with process.seeded():  # the start that it draws is not used
-            module = (build if isinstance(build, nn.Module) else build()).to(device)
-        states = [
+            module = headed(build if isinstance(build, nn.Module) else build(), objective).to(device)
+        parameters, buffers = (
             {k.removeprefix(p): v.to(device) for k, v in tensors.items() if k.startswith(p)}
             for p in ("parameter.", "buffer.")
-        ]
+        )
         named = dict(module.named_parameters()) | dict(module.named_buffers())
-        got = {k: tuple(v.shape[1:]) for k, v in (states[0] | states[1]).items()}  # frozen parameters are buffers
+        got = {k: tuple(v.shape[1:]) for k, v in (parameters | buffers).items()}  # frozen parameters are buffers
         if {k: tuple(v.shape) for k, v in named.items()} != got:
             raise ValueError("the saved parameters do not fit the network; pass the network that was trained")
-        return cls(name, module, *states)
+        return cls(described["network"], module, parameters, buffers, objective)
 
 
 @dataclass
@@ -432,7 +444,7 @@ def member_from_dict(
     """Make the member of which `to_dict` gave this; a network is made by `build`."""
     if described["kind"] == "networks":
         assert build is not None
-        return Networks.from_dict(described["network"], tensors, build, device)
+        return Networks.from_dict(described, tensors, build, device)
     if described["kind"] == "forest":
         trees = rebuild(described["trees"], tensors)
         if not isinstance(trees, ExtraTreesRegressor):

@@ -24,6 +24,11 @@ class Objective(nn.Module):
     direction of the update is :math:`\sum_j c_j \nabla r_j`. A batch that is spread over several processes is
     therefore exact once the counts of its labels and its risks are summed.
 
+    The logits are those of the classes, unless :meth:`class_scores` is overridden. An objective may also put a layer of
+    its own on top of the network, `head`, whose parameters train with the network's: a call passes the logits through
+    it first, and :class:`~naysayer.Population` makes it part of every run's network. All that a step is made of, and
+    :meth:`class_scores`, take what comes out of it.
+
     Every argument of a constructor is kept as an attribute of its name, or :meth:`settings` is overridden.
 
     Parameters
@@ -41,6 +46,7 @@ class Objective(nn.Module):
     inverse: Tensor | None
     log_transition: Tensor | None
     seen: Tensor
+    head: nn.Module | None  # from (..., B, K) to (..., B, K)
 
     def __init__(
         self,
@@ -57,11 +63,12 @@ class Objective(nn.Module):
         if alpha is not None and not 0 <= alpha <= 1:
             raise ValueError(f"`alpha` must be from 0 to 1; got {alpha}")
         self.alpha = alpha
+        self.head = None
         self.transition = None if transition is None else check_transition(transition, self.n_classes)
         self.register_buffer("inverse", inverse_tensor(transition, self.n_classes))
         log_q = None if transition is None else torch.tensor(self.transition, dtype=torch.get_default_dtype()).log()
         self.register_buffer("log_transition", None if log_q is None else log_q.T.contiguous())  # row c: over classes y
-        self.register_buffer("prior", None if prior is None else _check_prior(prior, self.n_classes))
+        self.register_buffer("prior", None if prior is None else check_prior(prior, self.n_classes, "`prior`"))
         self.register_buffer("seen", torch.zeros(self.n_classes + 1, dtype=torch.float64), persistent=False)
 
     def settings(self) -> dict[str, Any]:
@@ -85,6 +92,7 @@ class Objective(nn.Module):
 
     def value(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Give what a call gives, of labels and weights that were checked before."""
+        logits = logits if self.head is None else self.head(logits)
         counts = self.count(y_bar, sample_weight)
         scales = self.scales(counts, *self._shares(counts, y_bar, count=self.training))
         risks = self.risks(logits, y_bar, risk.weighted_scales(scales, sample_weight))
@@ -97,7 +105,8 @@ class Objective(nn.Module):
         counts = self.count(y_bar, sample_weight)
         scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
         scales = risk.weighted_scales(scales, sample_weight)
-        return risk.class_risks(self.loss(logits), risk.batch_weights(y_bar, scales, self.inverse))
+        scores = self.class_scores(logits if self.head is None else self.head(logits))
+        return risk.class_risks(self.loss(scores), risk.batch_weights(y_bar, scales, self.inverse))
 
     # ---- what a step is made of; nothing is checked, and leading axes are free ----------------------------------
 
@@ -124,6 +133,18 @@ class Objective(nn.Module):
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
         """Give what each example alone contributes to the objective before any correction: (..., B)."""
         return (label_weights(y_bar, self.n_classes, self.inverse) * self.loss(logits)).sum(dim=-1)
+
+    def class_scores(self, logits: Tensor) -> Tensor:
+        """Give scores of the classes: the largest is the class, their softmax the probabilities. (..., K) → (..., K).
+
+        The logits themselves, unless they are those of something else, such as labels.
+        """
+        return logits
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the network's own logits are not yet scores of the classes."""
+        return self.head is not None or type(self).class_scores is not Objective.class_scores
 
     # ---- inside -------------------------------------------------------------------------------------------------
 
@@ -198,11 +219,11 @@ def _plain(value: Any) -> Any:
     return (name_of(value) or value) if callable(value) else value
 
 
-def _check_prior(prior: Any, n_classes: int) -> Tensor:
-    """Check π̄: K shares that sum to 1."""
+def check_prior(prior: Any, n_classes: int, name: str) -> Tensor:
+    """Check shares of the classes or labels: K of them, which sum to 1."""
     values = torch.as_tensor(prior, dtype=torch.get_default_dtype())
     if values.shape != (n_classes,) or not torch.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"`prior` must be {n_classes} shares, none negative; got shape {tuple(values.shape)}")
+        raise ValueError(f"{name} must be {n_classes} shares, none negative; got shape {tuple(values.shape)}")
     if abs(float(values.sum()) - 1) > 1e-4:
-        raise ValueError(f"`prior` must sum to 1; got {float(values.sum()):.6g}")
+        raise ValueError(f"{name} must sum to 1; got {float(values.sum()):.6g}")
     return values

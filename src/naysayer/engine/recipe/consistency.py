@@ -82,6 +82,11 @@ class Consistency(Recipe):
 
     def risks(self, objective: Objective, logits: Tensor, told: Told) -> Tensor:
         """Append to the objective's risks, averaged over the views, what draws the views to their target."""
+        if objective.decodes:
+            raise ValueError(
+                f"recipe \"consistency\" is for objectives whose logits are of the classes; {type(objective).__name__} "
+                "reads them another way"
+            )
         n_views = len(logits)
         labels, scales = (t.expand(n_views, *t.shape) for t in (told.labels, told.scales))
         own = objective.risks(logits, labels, scales).mean(dim=0)
