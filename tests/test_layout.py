@@ -21,7 +21,7 @@ ROOMS = [
     *("common", "labels", "losses", "risk", "objectives", "engine", "measure", "data", "features", "models"),
     *("transition", "networks", "metrics", "report", "experiments", "collect", "survey", "cli"),
 ]
-CLI = ("app", "ask", "console", "data", "exchange", "labels", "learn", "reproduce", "survey")
+CLI = ("app", "ask", "benchmark", "console", "data", "exchange", "labels", "learn", "reproduce", "survey")
 
 
 def room(module):
