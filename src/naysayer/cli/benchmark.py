@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -90,11 +89,13 @@ def benchmark(
     left = job.Left(0, {})
     if not draw:
         left = job.benchmark(runs, methods, out, data=data, device=device, limit=limit)
-    for (name, said), why in left.refused.items():
-        print(f"note: {name} does not learn from {said} labels: {why}", file=sys.stderr)
     rows = job.read_results(out)
+    for (name, said), why in left.refused.items():
+        if not rows:
+            raise ValueError(f"{name} must learn from some labels to take part; of {said} ones it says {why}")
+        print(f"note: {name} does not learn from {said} labels: {why}", file=sys.stderr)
     if left.runs and not rows:
-        print(f"{left.runs} runs are left; the same command goes on: {shlex.join(['naysayer', *sys.argv[1:]])}")
+        print(f"{left.runs} runs are left; the same command goes on")
         return
     write_page(rows.values(), out, markdown)
     asked = set(runs)

@@ -20,7 +20,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ from naysayer.data import datasets, human
 from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, pick_device
 from naysayer.engine.recipe import RECIPES
-from naysayer.experiments.benchmark_labels import DRAWN, LABELLINGS, Labels, draw
+from naysayer.experiments.benchmark_labels import DRAWN, DRAWS, LABELLINGS, Labels, draw
 from naysayer.labels import transition
 from naysayer.labels.weights import inverse_tensor
 from naysayer.measure import metrics
@@ -80,7 +80,7 @@ _PLAIN_IMAGES = Training(100, (1e-4, 5e-4), precision="bfloat16", together=1)
 _CONSISTENT = Training(
     60, (0.06,), optimizer="sgd", weight_decay=5e-4, schedule="cosine", warm_up=2, precision="bfloat16", together=1
 )
-_ON_DIGITS = {"epochs": 40, "rates": (1e-3, 3e-3), "batch_size": 32}  # a thousand rows: few steps per epoch
+_ON_DIGITS = {"epochs": 30, "rates": (3e-3, 1e-2), "batch_size": 64}  # a thousand rows: few steps per epoch
 
 SETTINGS: dict[str, dict[str, Training]] = {  # recipe → network
     "plain": {
@@ -103,13 +103,14 @@ class Method(NamedTuple):
     """A method that takes part: by its name, or from a file of somebody's own."""
 
     name: str
-    kind: type[Objective]
+    kind: Callable[..., Objective]
     source: str = ""  # of a file, the first letters of its sha256: another version is another method
 
     def objective(self, n_classes: int, q: NDArray[np.float64] | None) -> Objective:
         """Make the objective. It knows Q if its constructor takes one; its epochs are chosen by Q in any case."""
-        taken = parameters_of(getattr(self.kind, "func", self.kind))
-        made = self.kind(n_classes, **({"transition": q} if "transition" in taken else {}))
+        kind: Any = self.kind
+        taken = parameters_of(getattr(kind, "func", kind))  # of a partial, those of what it calls
+        made: Objective = kind(n_classes, **({"transition": q} if "transition" in taken else {}))
         if made.inverse is None:
             made.inverse = inverse_tensor(q, n_classes)
         return made
@@ -241,8 +242,10 @@ def ask(
     networks, recipes : of :data:`SETTINGS`.
     methods : as :func:`find_methods` gives them.
     rates, epochs : instead of those in :data:`SETTINGS`.
-    seeds : so many runs of each, from seed 0.
+    seeds : so many runs of each, from seed 0; no more than there are labels of the test images for.
     """
+    if seeds > DRAWS:
+        raise ValueError(f"seeds must be at most {DRAWS}, for each of which the test images have labels; got {seeds}")
     for name in labels or ():
         if name not in LABELLINGS:
             raise ValueError(f"labels must be one of {', '.join(LABELLINGS)}; got {near(name, LABELLINGS)}")
@@ -346,16 +349,17 @@ def benchmark(
         for group in _groups(missing):
             first = group[0]
             labels = _labels(first.dataset, first.labels, data)
-            unfit = _refusals(group, by_name, labels, _load(first.dataset, data)[0].n_classes)
+            objectives, unfit = _objectives(group, by_name, labels, _load(first.dataset, data)[0].n_classes)
             refused |= unfit
-            able = [run for run in group if (run.method, run.labels) not in unfit]
-            bar(sum(run.epochs for run in group) - sum(run.epochs for run in able), _title(first))
-            rows = None
-            if able and (until is None or time.monotonic() < until):
-                rows = _train(able, by_name, labels, folder, data, device, until, bar)
-                if rows is not None:
+            bar(sum(run.epochs for run in group if run.method not in objectives), _title(first))
+            for part in _by_layer(group, objectives):
+                rows = None
+                if until is None or time.monotonic() < until:
+                    rows = _train(part, objectives, labels, folder, data, device, until, bar)
+                if rows is None:
+                    left += len(part)
+                else:
                     add_results(folder, rows)
-            left += len(able) if rows is None else 0
     return Left(left, refused)
 
 
@@ -376,23 +380,34 @@ def _title(run: Run) -> str:
     return f"{run.dataset}, {run.labels}, {run.network}, {run.recipe}"
 
 
-def _refusals(
+def _objectives(
     group: list[Run], methods: dict[str, Method], labels: Labels, n_classes: int
-) -> dict[tuple[str, str], str]:
-    """Which methods cannot learn from labels of this kind, and why."""
-    out = {}
+) -> tuple[dict[str, Objective], dict[tuple[str, str], str]]:
+    """The methods' objectives, and which methods cannot learn from labels of this kind, and why."""
+    made, unfit = {}, {}
     some = torch.from_numpy(labels.train[:4])
     for name in dict.fromkeys(run.method for run in group):
         try:
-            methods[name].objective(n_classes, labels.transition)(torch.zeros(len(some), n_classes), some)
-        except (ValueError, NotImplementedError) as error:
-            out[name, group[0].labels] = str(error)
-    return out
+            objective = methods[name].objective(n_classes, labels.transition)
+            objective(torch.zeros(len(some), n_classes), some)
+            made[name] = methods[name].objective(n_classes, labels.transition)  # which has seen no labels
+        except Exception as error:  # in its author's own words
+            unfit[name, group[0].labels] = f"{type(error).__name__}: {error}"
+    return made, unfit
+
+
+def _by_layer(group: list[Run], objectives: dict[str, Objective]) -> list[list[Run]]:
+    """Part the runs whose methods put a layer on top of the network from those whose methods do not."""
+    parts: dict[type, list[Run]] = {}
+    for run in group:
+        if run.method in objectives:
+            parts.setdefault(type(getattr(objectives[run.method], "head", None)), []).append(run)
+    return list(parts.values())
 
 
 def _train(
     group: list[Run],
-    methods: dict[str, Method],
+    objectives: dict[str, Objective],
     labels: Labels,
     folder: Path,
     data: str | None,
@@ -405,7 +420,6 @@ def _train(
     given, _ = _load(first.dataset, data)
     X_train, X_test = (_shaped(X, first) for X in (given.X_train, given.X_test))
     splits = {seed: _split(seed, len(X_train), labels.test is None) for seed in {run.seed for run in group}}
-    objectives = {run.method: methods[run.method].objective(given.n_classes, labels.transition) for run in group}
     chosen = pick_device(device)
     in_training = training_of(first.dataset, first.network, first.recipe)
     on_images = chosen.type == "cuda" and in_training.together == 1
@@ -451,10 +465,11 @@ def _train(
     rows = []
     tested = torch.from_numpy(X_test).to(chosen)
     for m, run in enumerate(group):
-        inputs, y_bar = tested, labels.test
-        if y_bar is None:
+        if labels.test is None:
             held = splits[run.seed].estimate
             inputs, y_bar = torch.from_numpy(X_train[held]), labels.train[held]
+        else:
+            inputs, y_bar = tested, labels.test[run.seed]
         predicted = population.logits(inputs, run=m).argmax(dim=-1).numpy()
         interval = metrics.accuracy_interval(y_bar, predicted, given.n_classes, transition=labels.transition)
         rows.append(_row(run, population, m, interval, len(y_bar), about))

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from naysayer.common.files import write_text
 from naysayer.data.datasets import Dataset
 from naysayer.labels import transition
-from naysayer.labels.drawing import complement
+from naysayer.labels.drawing import complement, generator
 
 Matrix = NDArray[np.float64]
+DRAWS = 5  # of labels of the test images: seeds that share them would all be lucky, or none
 
 
 class Labelling(NamedTuple):
@@ -34,7 +35,7 @@ class Labels(NamedTuple):
     """The labels of a data set: "not c" as (N,) classes, or several as (N, K) ruled out."""
 
     train: NDArray[Any]
-    test: NDArray[Any] | None  # of the test images, to estimate the accuracy from; None where nobody labelled them
+    test: list[NDArray[Any]] | None  # of the test images, to estimate from: a draw per seed; None where nobody did
     transition: Matrix | None
 
 
@@ -66,39 +67,39 @@ LABELLINGS: dict[str, Labelling] = {
 # data set → labelling → the seed, and the sha256 of the file
 DRAWN: dict[str, dict[str, tuple[int, str]]] = {
     "digits": {
-        "uniform": (0, "ae9d0c5aee5b0ba0c209e4a629466424bb0c471630d1fa221f3f4c3fb224e3a9"),
-        "weak": (1, "26051a17a9513a54073ae16f3fbdc7fb3352bbea21c82a0bd7a90e5f9b71f185"),
-        "strong": (2, "6d0bdf0af5498d04103c89c60061ddad51ba96d4e5e5e11b9bcc2856b7596c18"),
-        "noisy": (3, "84efe297ac58b04eff1a3d091c812b9ab854d4167734533767e77e11f68a7b01"),
-        "several": (4, "5d31416ef0354c654b9e1c1e7642c48f3ec5ab6909e9c5986b50d894d598ff8b"),
+        "uniform": (0, "69076a00bc560ccdeb91d68de45d85e9e5c6a9a3f5199cdae58a4e46f41eca20"),
+        "weak": (1, "74153dcd81693ed6e41cc179de4cafe385288c1b8ef14754744528ffd0423f80"),
+        "strong": (2, "9f57329f11c411be3d3948f78cfa6c37ac444f5bf2bfb376bb546d97b92dbdc0"),
+        "noisy": (3, "cc39b09b9fa07fb2a1cd745c71fa3a4a4ff23af4ff33801f52c7605a558235ea"),
+        "several": (4, "c2469891b09ae8bd228353493a1677de640c317b996f034cdaba217ffc8cb715"),
     },
     "mnist": {
-        "uniform": (5, "026361acd02495472e2d095d8fa6bbc8af01391ba04a35277eac4040c1ff3577"),
-        "weak": (6, "6a31d94383ccee287c7a396798f4d7dae9d7ba35c24d3b4dbfb040e15a79ed4d"),
-        "strong": (7, "5346eb0e2b1cdc2a440be0a2f9083e47798b16292118262875899009c10c080d"),
-        "noisy": (8, "bf299ef0a3777ce48af2d791468407195a7a4d97f9303cbc9f612052d6e33828"),
-        "several": (9, "15ed64b073bcbba7c18911c94da454ef0f414394e1a7e3dff7f7ff8c57e0b198"),
+        "uniform": (5, "ccbc03be8e3e0ca1ed5866d6c92ef4c8295daff68d2f5116758aa1ecf0fcd7c1"),
+        "weak": (6, "306a4088728e50011818ddc15082eed5cdcfcc38c647da4bfdbaf28e898f523d"),
+        "strong": (7, "ad6ca240eb8f3f9d4083f64dbc0e652ad8f6266d86216e4662131d89bb2d00b3"),
+        "noisy": (8, "d7f68b807fa9c1b1280a8d802a2a91a9fea20881236fc284a499c636ec12027a"),
+        "several": (9, "599de2e2393d3717f8da006798cd2d1447d3c3d6d989d320314e4172ed71b224"),
     },
     "fashion": {
-        "uniform": (10, "0278ba10ec8aa204d66083cd4f08ce951e97f20658d4003fe149b2f020e1bea1"),
-        "weak": (11, "bd27047be9a187c5a892c5c5c7e65bf77992ff9e310d5be324642b02cc32f40e"),
-        "strong": (12, "1ed90929648d43e0ce19fe0c43da79ee32d5eca048012b655561ec30c021a887"),
-        "noisy": (13, "79c55b7e29d710db95a428b8f26315652c5b8a38d32fe532bf7b125c0b6ea7f4"),
-        "several": (14, "376401f86d05024a4708ef2d0d28eefaf6ff17eb7ceb5e09fff2ecf11958e247"),
+        "uniform": (10, "1ee3e1692a233128d053558a184181f8a64543f67a071438bdcc54eaa9bf6bb6"),
+        "weak": (11, "3954da2db31d6bc48a75d21bf74f74496822a1f4434a900656d7810b96242cb1"),
+        "strong": (12, "c3f88c7d777b01e2a992fbcc4d96daefda96b794b73eaf1becd4377bc40eaf05"),
+        "noisy": (13, "c289eb0eca2a4b1463770acc258e671383d5bcd95e8686e4d993ffdf9d80110a"),
+        "several": (14, "518a9b8768c15118f9edf9e28fba681fcddee5637221d976563c891692700aca"),
     },
     "kuzushiji": {
-        "uniform": (15, "fe0aecce9406a037171b4b091ac2933b6de18e1d9ca945e9593ef04a3dcfd90b"),
-        "weak": (16, "1606dd7af16e5014b4cefaf6f89379ff74026e49c7262f02c30d4ffba5de3b4f"),
-        "strong": (17, "0787464255216d50c3846f9a5afddac227077e17ee46bd9b236de739b35f7bfe"),
-        "noisy": (18, "1d30365067bbc87d1101f0bf47d7d59d3ea0a0ee89df1f29883d7e814e564571"),
-        "several": (19, "1c34e355596795b3a21f376ce575a3924165789e26915a152aca27bbc8fc8822"),
+        "uniform": (15, "7121555ec960209a1549d9b727807b02af2ee887fc99318ce6fedc4890741e09"),
+        "weak": (16, "9272361065bfa1adb3772891fb248a22815fc93ff1e6e7584c0262533026c89f"),
+        "strong": (17, "2edfcfe8bb769c6a76e0572d2c69ea7597312a67592c4e7be30e5c617cfa7f8b"),
+        "noisy": (18, "485ecaf4a8e3e38c05a6eced0f4f86110a5dd84ccd8c594430bd753c41b6c685"),
+        "several": (19, "40c2accd9c2450511b41339ac73702012ebd909721d23d8df23555ad900e48e1"),
     },
     "cifar10": {
-        "uniform": (20, "2864812aa0b31603b230c98c00a0dedf8f19fa2e337a6e5e6dc3811bf0062b7d"),
-        "weak": (21, "fa866c0dfef219ba11c6b4c180a7184a0e7dacf0447e231d7c08d117fb86b436"),
-        "strong": (22, "512c8974342f9dc899bef8a08cc9351d3bcdfe967a7804db76912a53688497ec"),
-        "noisy": (23, "b95b075d1eef2501a6e625193c716611e07cbb64f3d123cb5b728ab64cd32cfb"),
-        "several": (24, "a222d365a39851c07c688ef53841fad016d88c8fd9cfc43cd0988c930d29ce4f"),
+        "uniform": (20, "77993e31c1d3752721fffb945bf2b07d855ceeefa2e69f7fe26cba49ed23e74c"),
+        "weak": (21, "7a30a79ccedfa5f5ee252cab2df08d258c8e8e35fb49c3b61b887a579c802e8f"),
+        "strong": (22, "8aa430c5fb378a8fef3007c9f498f3c7583ba6a7aff555aefba321d885fe2766"),
+        "noisy": (23, "2c06a8c887af286b135c4a8b74fe019c959a998299d3dd4fba633e9227730914"),
+        "several": (24, "755891eb22e0938c4ec703229b19002a4c6c6a11f8ea6fe76797083f461dd33e"),
     },
 }
 
@@ -123,29 +124,32 @@ def draw(name: str, data: Dataset, labelling: str) -> Labels:
 
 
 def _draw(data: Dataset, labelling: Labelling, seed: int) -> Labels:
-    q = labelling.matrix(data.n_classes)
-    y = np.concatenate([data.y_train, data.y_test])
-    y_bar = complement(y, data.n_classes, n_labels=labelling.n_labels, transition=q, random_state=seed)
-    return Labels(y_bar[: len(data.y_train)], y_bar[len(data.y_train) :], q)
+    q, rng = labelling.matrix(data.n_classes), generator(seed)
+    train, *test = (
+        complement(y, data.n_classes, n_labels=labelling.n_labels, transition=q, random_state=rng)
+        for y in (data.y_train, *[data.y_test] * DRAWS)
+    )
+    return Labels(train, test, q)
 
 
 def as_text(labels: Labels) -> str:
     """Give the labels as CSV: the part of the data set, the row in it from 0, and what that image is not.
 
+    The labels of the test images for the runs of seed 0 are the part "test-0", and so on.
+
     Examples
     --------
-    >>> print(as_text(Labels(np.array([3, 1]), np.array([[False, True, True]]), None)))
+    >>> print(as_text(Labels(np.array([3, 1]), [np.array([[False, True, True]])], None)))
     part,row,not
     train,0,3
     train,1,1
-    test,0,1 2
+    test-0,0,1 2
     <BLANKLINE>
     """
     lines = ["part,row,not"]
-    for part, y_bar in (("train", labels.train), ("test", labels.test)):
-        if y_bar is not None:
-            said = y_bar if y_bar.ndim == 1 else [" ".join(map(str, np.flatnonzero(row))) for row in y_bar]
-            lines += [f"{part},{row},{what}" for row, what in enumerate(said)]
+    for part, y_bar in {"train": labels.train, **{f"test-{i}": y for i, y in enumerate(labels.test or [])}}.items():
+        said = y_bar if y_bar.ndim == 1 else [" ".join(map(str, np.flatnonzero(row))) for row in y_bar]
+        lines += [f"{part},{row},{what}" for row, what in enumerate(said)]
     return "\n".join(lines) + "\n"
 
 

@@ -41,8 +41,8 @@ TEXT = (
     f"{100 * HELD_OUT:.0f} % of the training images choose the epoch of each run and the learning rate of each seed, "
     "by their complementary labels alone. The oracle chooses by the true test accuracy, which nobody can. The estimate "
     "comes from complementary labels that had no part in the choice: those of the test images or, where people "
-    "labelled, of another tenth of the training images. Estimate and bounds are means over the seeds; as these share "
-    "their labels, the mean is hardly surer than one of them. Methods that have a place for Q know it."
+    "labelled, of another tenth of the training images. Estimate and bounds are means over the seeds, each of which "
+    "has labels of its own to estimate from. Methods that have a place for Q know it."
 )
 
 
@@ -98,7 +98,7 @@ def title_of(setup: Run) -> str:
 def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
     """Make a section of each data set, network and recipe, and one of all estimates; draw their figures."""
     found = by_setup(rows)
-    out = []
+    out: list[Section] = []
     for setup, by_labels in found.items():
         name = f"{setup.dataset}-{setup.network}-{setup.recipe}-{setup.epochs}"
         methods = _ordered(by_labels)
@@ -164,7 +164,8 @@ def _estimates(chosen: list[Row], folder: Path) -> Section:
     held = sum(row.covered for row in chosen)
     text = (
         f"Each point is one chosen run. Its 95 % interval holds the true test accuracy in {held} of {len(chosen)} "
-        f"({100 * held / len(chosen):.1f} %). The labels that estimated it neither trained nor chose anything."
+        f"({100 * held / len(chosen):.1f} %). The labels that estimated it neither trained nor chose anything; methods "
+        "share them, so that their estimates err together."
     )
     path = draw_estimates(chosen, folder / "estimates")
     return Section("estimates", "Estimates beside the truth", text, [Figure("Estimate less true accuracy", path)])
@@ -200,10 +201,7 @@ def draw_estimates(chosen: Sequence[Row], path: Path) -> Path:
     """Draw what the estimates miss the truth by, with their intervals; those that miss it stand out."""
     with _drawing(path, 5.6, 2.6) as figure:
         axes = figure.subplots()
-        for covered, colour, label in (
-            (True, "#0072B2", "interval holds the truth"),
-            (False, "#D55E00", "interval misses it"),
-        ):
+        for covered, colour, label in ((True, "#0072B2", "holds the truth"), (False, "#D55E00", "misses it")):
             rows = [row for row in chosen if row.covered == covered]
             if rows:
                 truth, middle, low, high = (
@@ -213,7 +211,8 @@ def draw_estimates(chosen: Sequence[Row], path: Path) -> Path:
                 inside = np.clip(middle, low, high)  # an estimate may lie beyond 100 %, its bounds never do
                 axes.errorbar(
                     truth, inside - truth, yerr=[inside - low, high - inside],
-                    fmt="o" if covered else "X", color=colour, ms=2.5, mew=0, lw=0.5, alpha=0.8, label=label,
+                    fmt="o" if covered else "X", color=colour, ms=2.5, mew=0, lw=0.5, alpha=0.8,
+                    label=f"interval {label}",
                 )  # fmt: skip
         axes.axhline(0, color="0.3", lw=0.6, zorder=0)
         axes.set(xlabel="true test accuracy (%)", ylabel="estimate less truth\n(percentage points)")
@@ -226,7 +225,7 @@ def draw_estimates(chosen: Sequence[Row], path: Path) -> Path:
 
 
 def write_page(rows: Iterable[Row], folder: Path, markdown: Path | None = None) -> list[Section]:
-    """Write ``report.html``, figures and, if asked, Markdown; ``preface.md`` in the folder is put at its head."""
+    """Write ``report.html``, figures and, if asked, Markdown; ``text.md`` in the folder says what stands around it."""
     listed = list(rows)
     if not listed:
         raise ValueError(f"{folder} must hold results to draw; there are none; leave out --draw")
@@ -237,15 +236,16 @@ def write_page(rows: Iterable[Row], folder: Path, markdown: Path | None = None) 
         "runs": len(listed),
         "seconds of training": round(sum(row.seconds for row in listed)),
         "seeds": f"0 to {max(row.seed for row in listed)}: for the start, the split and the order of the rows; "
-        "the labels are the same for all",
+        "the labels to learn from are the same for all",
     }
     failed = [f"{row.method} on {row.dataset}, {row.labels}: {row.failed}" for row in listed if row.failed]
     about |= {"runs that broke off": failed} if failed else {}
     write_html(folder / "report.html", TITLE, made, about)
     if markdown is not None:
         write_markdown(markdown, TITLE, made, about)
-        preface = folder / "preface.md"
-        if preface.is_file():
-            head, rest = markdown.read_text(encoding="utf8").split("\n\n", 1)
-            write_text(markdown, f"{head}\n\n{preface.read_text(encoding='utf8').strip()}\n\n{rest}")
+        text = folder / "text.md"
+        if text.is_file():
+            title, results = markdown.read_text(encoding="utf8").split("\n\n", 1)
+            around = text.read_text(encoding="utf8").replace("<!-- results -->", results.strip())
+            write_text(markdown, f"{title}\n\n{around}")
     return made
