@@ -111,15 +111,15 @@ def benchmark(
 
 def _print(shown: list[Any]) -> None:
     """Print what was chosen, a table per data set and labels."""
-    from naysayer.experiments.benchmark_page import by_setup, title_of
+    from naysayer.experiments.benchmark_page import by_setup, ordered, title_of
     from naysayer.experiments.report import plain
     from naysayer.experiments.selection import cell
 
     for setup, by_labels in by_setup(shown).items():
         print(f"\n{title_of(setup)}: true test accuracy in percent, chosen by complementary labels")
-        names = dict.fromkeys(name for methods in by_labels.values() for name in methods)
         rows = [
-            [name, *(plain(cell(m[name].accuracy)) if name in m else "–" for m in by_labels.values())] for name in names
+            [name, *(plain(cell(found[name].accuracy)) if name in found else "–" for found in by_labels.values())]
+            for name in ordered(by_labels)
         ]
         print_table(["", *by_labels], rows)
 

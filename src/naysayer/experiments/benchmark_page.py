@@ -101,7 +101,7 @@ def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
     out: list[Section] = []
     for setup, by_labels in found.items():
         name = f"{setup.dataset}-{setup.network}-{setup.recipe}-{setup.epochs}"
-        methods = _ordered(by_labels)
+        methods = ordered(by_labels)
         overview = Table(
             "True test accuracy in percent, mean and deviation over the seeds",
             [LABELLINGS[labels].title if labels in LABELLINGS else "people's" for labels in by_labels],
@@ -119,7 +119,7 @@ def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
     return out
 
 
-def _ordered(by_labels: dict[str, dict[str, Chosen]]) -> list[str]:
+def ordered(by_labels: dict[str, dict[str, Chosen]]) -> list[str]:
     """The methods, best first on the first labels, then those that only others have."""
 
     def score(labels: str, name: str) -> float:
@@ -191,7 +191,7 @@ def draw_methods(by_labels: dict[str, dict[str, Chosen]], methods: Sequence[str]
             )  # fmt: skip
         axes.set(yticks=range(len(methods)), yticklabels=methods, ylim=(len(methods) - 0.5, -0.5))
         axes.set_xlabel("true test accuracy (%)")
-        axes.grid(axis="x")
+        axes.grid()
         axes.tick_params(axis="y", length=0)
         figure.legend(loc="outside upper center", ncols=min(5, len(by_labels)), columnspacing=1.2, handletextpad=0.3)
     return Path(f"{path}.png")
