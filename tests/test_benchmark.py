@@ -20,7 +20,7 @@ from naysayer.engine.recipe import RECIPES
 from naysayer.experiments import benchmark as job
 from naysayer.experiments import benchmark_labels as drawing
 from naysayer.experiments import benchmark_page as page
-from naysayer.experiments.benchmark import Method, Row, Training, add_results, ask, benchmark, find_methods
+from naysayer.experiments.benchmark import Method, Row, Training, add_results, benchmark, find_methods, list_runs
 from naysayer.experiments.benchmark_labels import DRAWN, LABELLINGS, draw
 from naysayer.labels import transition
 from naysayer.measure import metrics
@@ -80,7 +80,9 @@ def test_labels_that_come_out_different_are_refused(digits):
 
 def test_all_methods_are_asked_for_by_default():
     assert [method.name for method in find_methods()] == list(OBJECTIVES)
-    runs = ask(["mnist", "clcifar10"], ["uniform", "noisy"], methods=find_methods(["forward"]), seeds=2, rates=[1, 2])
+    runs = list_runs(
+        ["mnist", "clcifar10"], ["uniform", "noisy"], methods=find_methods(["forward"]), seeds=2, rates=[1, 2]
+    )
     assert [(run.dataset, run.labels, run.lr, run.seed) for run in runs if run.lr == 1] == [
         ("mnist", "uniform", 1, 0),
         ("mnist", "uniform", 1, 1),
@@ -103,7 +105,7 @@ def test_all_methods_are_asked_for_by_default():
 )
 def test_what_is_not_known_is_refused(asked, words):
     with raises(words):
-        ask(**{"methods": find_methods(["forward"]), **asked})
+        list_runs(**{"methods": find_methods(["forward"]), **asked})
 
 
 def test_every_setting_names_a_training():
@@ -146,6 +148,8 @@ def test_a_file_without_a_method_is_refused(code, words, tmp_path):
 def test_a_method_must_be_there_under_a_name_of_its_own(tmp_path):
     with raises("a method's file must be there; nowhere.py is not", FileNotFoundError):
         find_methods(["nowhere.py:Mine"])
+    with raises("methods must have different names; 'forward' is there twice"):
+        find_methods(["forward", "forward"])
     with raises("or file.py:Class; got 'forwrad' (did you mean 'forward'?)"):
         find_methods(["forwrad"])
     (tmp_path / "mine.py").write_text("from naysayer.objectives import Forward as forward", encoding="utf8")
@@ -175,9 +179,17 @@ def test_rows_train_or_choose_or_estimate():
         assert [len(part) for part in parts] == ([40, 5, 5] if estimate else [45, 5, 0])
 
 
+def test_methods_with_a_layer_of_their_own_train_apart():
+    runs = list_runs(labels=["uniform"], methods=find_methods(["forward", "free", "max"]), **FEW)
+    objectives = {"forward": Forward(10), "free": Forward(10)}  # "max" cannot learn from these labels
+    assert [len(part) for part in job._by_layer(runs, objectives)] == [2]
+    objectives["free"].head = torch.nn.Linear(10, 10)
+    assert [[run.method for run in part] for part in job._by_layer(runs, objectives)] == [["forward"], ["free"]]
+
+
 def test_a_run_is_what_a_population_of_its_own_gives(digits, tmp_path):
     methods = find_methods(["forward", "free"])
-    left = benchmark(ask(labels=["noisy"], methods=methods, **FEW), methods, tmp_path, show=False)
+    left = benchmark(list_runs(labels=["noisy"], methods=methods, **FEW), methods, tmp_path, show=False)
     assert left == (0, {})
     row = next(row for row in job.read_results(tmp_path).values() if row.method == "forward")
 
@@ -196,7 +208,7 @@ def test_a_run_is_what_a_population_of_its_own_gives(digits, tmp_path):
 
 def test_truth_has_no_part_in_choice_and_estimate(digits, tmp_path, monkeypatch):
     methods = find_methods(["forward"])
-    runs = ask(labels=["uniform"], methods=methods, **FEW)
+    runs = list_runs(labels=["uniform"], methods=methods, **FEW)
     labels = draw("digits", digits, "uniform")
     monkeypatch.setattr(job, "_labels", lambda *_: labels)
     rows = []
@@ -211,7 +223,7 @@ def test_truth_has_no_part_in_choice_and_estimate(digits, tmp_path, monkeypatch)
 
 def test_what_was_cut_short_resumes_and_ends_the_same(tmp_path, monkeypatch):
     methods = find_methods(["forward"])
-    runs = ask(labels=["uniform", "strong"], methods=methods, epochs=3, seeds=2, rates=[3e-3])
+    runs = list_runs(labels=["uniform", "strong"], methods=methods, epochs=3, seeds=2, rates=[3e-3])
     benchmark(runs, methods, tmp_path / "whole", show=False)
     assert benchmark(runs, methods, tmp_path / "cut", limit=1e-9, show=False).runs == 4
     assert not (tmp_path / "cut").exists()
@@ -266,7 +278,7 @@ def test_only_what_is_new_is_trained_and_folders_add_up(tmp_path, monkeypatch):
 
     def call(folder, **asked):
         trained.clear()
-        runs = ask(labels=["uniform"], methods=methods, **FEW | asked)
+        runs = list_runs(labels=["uniform"], methods=methods, **FEW | asked)
         benchmark(runs, methods, tmp_path / folder, show=False)
         return {(run.method, run.seed, run.lr) for run in trained}
 
@@ -282,7 +294,7 @@ def test_only_what_is_new_is_trained_and_folders_add_up(tmp_path, monkeypatch):
 
 def test_networks_for_images_get_images(tmp_path):
     methods = find_methods(["forward"])
-    runs = ask(labels=["several"], networks=["convolution", "linear"], methods=methods, **FEW | {"epochs": 1})
+    runs = list_runs(labels=["several"], networks=["convolution", "linear"], methods=methods, **FEW | {"epochs": 1})
     assert benchmark(runs, methods, tmp_path, show=False).runs == 0
     assert len(job.read_results(tmp_path)) == 2
 
@@ -320,7 +332,7 @@ def test_people_s_labels_go_their_own_way(tmp_path, monkeypatch):
     job._labels.cache_clear()
     try:
         labels = job._labels("clmicroimagenet10", "human", None)
-        benchmark(ask(["clmicroimagenet10"], methods=methods, **FEW), methods, tmp_path, show=False)
+        benchmark(list_runs(["clmicroimagenet10"], methods=methods, **FEW), methods, tmp_path, show=False)
     finally:
         job._load.cache_clear()
         job._labels.cache_clear()
@@ -334,7 +346,7 @@ def test_people_s_labels_go_their_own_way(tmp_path, monkeypatch):
 
 
 def a_row(**changes):
-    (run,) = ask(labels=["uniform"], methods=find_methods(["forward"]), **FEW)
+    (run,) = list_runs(labels=["uniform"], methods=find_methods(["forward"]), **FEW)
     found = {f.name: {"int": 1, "float": 0.5, "str": ""}[str(f.type)] for f in fields(Row)}
     return Row(**found | asdict(run) | changes)
 
@@ -372,7 +384,7 @@ def test_the_rate_is_chosen_by_what_was_held_out():
 
 
 def test_a_run_that_failed_at_once_has_no_accuracy():
-    (run,) = ask(labels=["uniform"], methods=find_methods(["forward"]), **FEW)
+    (run,) = list_runs(labels=["uniform"], methods=find_methods(["forward"]), **FEW)
     runs = Population(lambda: mlp(2, 3), Forward(3), lr=0.1, device="cpu")
     X = np.full((60, 2), np.nan, np.float32)
     runs.fit(X, np.arange(60) % 3, rows=range(50), validation_rows=range(50, 60), test=(X, np.arange(60) % 3))
@@ -446,9 +458,10 @@ def test_the_command_says_what_is_left(naysayer, tmp_path):
     done = naysayer(*command, "--json", "--markdown", tmp_path / "page.md")
     assert (done.json["left"], len(done.json["runs"])) == (0, 2)
     text = (tmp_path / "page.md").read_text(encoding="utf8")
-    assert "Digits, mlp, plain, 1 epochs" in text
+    assert "Digits, mlp, plain, 1 epoch\n" in text
     assert (tmp_path / "digits-mlp-plain-1.png").is_file()
     assert (tmp_path / "estimates.svg").is_file()
+    assert "--method forward --epochs 1 --rates 0.003,0.01 --seeds 1" in text
     assert re.search(r"forward +\d+\.\d", naysayer(*command).out)
 
 

@@ -70,7 +70,7 @@ def benchmark(
     if limit is not None and not limit > 0:
         raise ValueError(f"--limit must be a number of seconds above 0; got {limit:g}")
     methods = job.find_methods(words(method))
-    runs = job.ask(
+    runs = job.list_runs(
         chosen,
         words(labels),
         words(network) or [],
@@ -127,9 +127,9 @@ def _print(shown: list[Any]) -> None:
 def _write_labels(names: list[str], labels: list[str] | None, folder: Path, data: str | None, as_json: bool) -> None:
     from naysayer.data import datasets
     from naysayer.experiments import benchmark_labels as job
-    from naysayer.experiments.benchmark import ask
+    from naysayer.experiments.benchmark import list_runs
 
-    ask(names, labels)  # which refuses what it does not know
+    list_runs(names, labels)  # which refuses what it does not know
     for name in names:
         if name not in job.DRAWN:
             raise ValueError(f"labels of {name} are people's, and in their publishers' file; there is nothing to draw")

@@ -183,6 +183,9 @@ def find_methods(names: Sequence[str] | None = None) -> list[Method]:
             raise ValueError(
                 f"a method must be one of {', '.join(OBJECTIVES)}, or file.py:Class; got {near(name, OBJECTIVES)}"
             )
+    named = [method.name for method in found]
+    if twice := [name for name in named if named.count(name) > 1]:
+        raise ValueError(f"methods must have different names; {twice[0]!r} is there twice")
     return found
 
 
@@ -222,7 +225,7 @@ def training_of(dataset: str, network: str, recipe: str) -> Training:
     return replace(chosen, **_ON_DIGITS) if dataset == "digits" and recipe == "plain" else chosen  # type: ignore[arg-type]
 
 
-def ask(
+def list_runs(
     asked_datasets: Sequence[str] = ("digits",),
     labels: Sequence[str] | None = None,
     networks: Sequence[str] = ("mlp",),
@@ -328,7 +331,7 @@ def benchmark(
 
     Parameters
     ----------
-    runs : as :func:`ask` lists them.
+    runs : as :func:`list_runs` lists them.
     methods : those that the runs name.
     out : a folder. What was interrupted, or ran out of time, resumes from checkpoints there.
     data : a folder of data sets; see :func:`naysayer.data.datasets.load`.

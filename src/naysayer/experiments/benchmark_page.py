@@ -92,12 +92,13 @@ def by_setup(rows: Iterable[Row]) -> dict[Run, dict[str, dict[str, Chosen]]]:
 
 def title_of(setup: Run) -> str:
     """What a section is about."""
-    return f"{TITLES[setup.dataset]}, {setup.network}, {setup.recipe}, {setup.epochs} epochs"
+    return f"{TITLES[setup.dataset]}, {setup.network}, {setup.recipe}, {setup.epochs} epoch{'s' * (setup.epochs > 1)}"
 
 
 def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
     """Make a section of each data set, network and recipe, and one of all estimates; draw their figures."""
-    found = by_setup(rows)
+    listed = list(rows)
+    found = by_setup(listed)
     out: list[Section] = []
     for setup, by_labels in found.items():
         name = f"{setup.dataset}-{setup.network}-{setup.recipe}-{setup.epochs}"
@@ -106,7 +107,7 @@ def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
             "True test accuracy in percent, mean and deviation over the seeds",
             [LABELLINGS[labels].title if labels in LABELLINGS else "people's" for labels in by_labels],
             {m: [cell(c[m].accuracy) if m in c else "–" for c in by_labels.values()] for m in methods},
-            _how(setup),
+            _how(setup, [row for row in listed if _setup(row) == setup]),
         )
         details = [_details(labels, {m: c[m] for m in methods if m in c}) for labels, c in by_labels.items()]
         path = draw_methods(by_labels, methods, folder / name)
@@ -132,9 +133,22 @@ def ordered(by_labels: dict[str, dict[str, Chosen]]) -> list[str]:
     return listed
 
 
-def _how(setup: Run) -> str:
+def _how(setup: Run, rows: list[Row]) -> str:
+    """How the runs of a section were trained, and by what command."""
     rate = "a cosine schedule" if setup.schedule == "cosine" else "a constant learning rate"
-    return f"{setup.optimizer}, weight decay {setup.weight_decay:g}, mini-batches of {setup.batch_size}, {rate}."
+
+    def all_of(name: str) -> str:
+        return ",".join(str(value) for value in dict.fromkeys(getattr(row, name) for row in rows))
+
+    options = {name: all_of(name) for name in ("dataset", "labels", "network", "recipe", "method", "epochs")}
+    options |= {"rates": all_of("lr"), "seeds": str(1 + max(row.seed for row in rows))}
+    command = shlex.join(
+        ["naysayer", "benchmark", *(word for name in options for word in (f"--{name}", options[name]))]
+    )
+    return (
+        f"{setup.optimizer}, weight decay {setup.weight_decay:g}, mini-batches of {setup.batch_size}, {rate}. "
+        f"Made by: {command}"
+    )
 
 
 def _details(labels: str, methods: dict[str, Chosen]) -> Table:
