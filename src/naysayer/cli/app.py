@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from naysayer import __version__
-from naysayer.cli import ask, data, exchange, labels, learn, reproduce, survey
+from naysayer.cli import ask, benchmark, data, exchange, labels, learn, reproduce, survey
 
 EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "sqlalchemy", "jinja2", "PIL"), "web") | {"psycopg": "postgres"}
 SHOWING = ("ask", "survey", "export", "import")  # commands for which Pillow comes with the web pages
-RESUMED = ("train", "predict", "evaluate", "reproduce")  # commands that keep on the way what they did
+RESUMED = ("train", "predict", "evaluate", "reproduce", "benchmark")  # commands that keep on the way what they did
 
 app = typer.Typer(
     name="naysayer",
@@ -48,6 +48,7 @@ app.command()(learn.evaluate)
 app.command()(labels.plan)
 app.command()(labels.doctor)
 app.command()(reproduce.reproduce)
+app.command()(benchmark.benchmark)
 app.command()(ask.ask)
 app.command()(survey.survey)
 app.command("export")(exchange.export_store)

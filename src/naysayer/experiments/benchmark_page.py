@@ -1,0 +1,265 @@
+"""What the benchmark found: what was chosen, tables and figures of it, and the page with all of them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from naysayer.common.files import write_text
+from naysayer.experiments.benchmark import HELD_OUT, HUMAN_LABELS, Row, Run
+from naysayer.experiments.benchmark_labels import LABELLINGS
+from naysayer.experiments.plots import _drawing
+from naysayer.experiments.report import Cell, Figure, Section, Table, write_html, write_markdown
+from naysayer.experiments.selection import cell
+
+TITLE = "Learning from “not this”: the benchmark"
+TITLES = {
+    "digits": "Digits",
+    "mnist": "MNIST",
+    "fashion": "Fashion-MNIST",
+    "kuzushiji": "Kuzushiji-MNIST",
+    "cifar10": "CIFAR-10",
+    "clcifar10": "CLCIFAR-10",
+    "clcifar20": "CLCIFAR-20",
+    "clmicroimagenet10": "CLMicroImageNet-10",
+    "clmicroimagenet20": "CLMicroImageNet-20",
+}
+STYLES = {  # Okabe and Ito's colours; the marker tells labels apart without them
+    "uniform": ("#0072B2", "o"),
+    "weak": ("#009E73", "^"),
+    "strong": ("#E69F00", "v"),
+    "noisy": ("#D55E00", "X"),
+    "several": ("#999999", "s"),
+    HUMAN_LABELS: ("#0072B2", "o"),
+}
+TEXT = (
+    f"{100 * HELD_OUT:.0f} % of the training images choose the epoch of each run and the learning rate of each seed, "
+    "by their complementary labels alone. The oracle chooses by the true test accuracy, which nobody can. The estimate "
+    "comes from complementary labels that had no part in the choice: those of the test images or, where people "
+    "labelled, of another tenth of the training images. Estimate and bounds are means over the seeds, each of which "
+    "has labels of its own to estimate from. Methods that have a place for Q know it."
+)
+
+
+class Chosen(NamedTuple):
+    """What a method comes to on some labels, one of each per seed."""
+
+    rows: list[Row]  # the runs whose learning rates were chosen
+    oracle: list[float]  # the best accuracy of any epoch and rate
+
+    @property
+    def accuracy(self) -> Any:
+        """The true test accuracies."""
+        return np.array([row.test_accuracy for row in self.rows])
+
+
+def choose(rows: Iterable[Row]) -> Chosen:
+    """Choose a learning rate for each seed, by the complementary labels held out; a run that failed is never chosen."""
+    by_seed: dict[int, list[Row]] = {}
+    for row in rows:
+        if row.epoch > 0:
+            by_seed.setdefault(row.seed, []).append(row)
+    best = [max(by_seed[seed], key=lambda row: row.valid_accuracy) for seed in sorted(by_seed)]
+    return Chosen(best, [max(row.oracle_accuracy for row in by_seed[seed]) for seed in sorted(by_seed)])
+
+
+def _setup(row: Row) -> Run:
+    """What the rows of a section have in common."""
+    return replace(row.run, labels="", method="", source="", seed=0, lr=0.0)
+
+
+def by_setup(rows: Iterable[Row]) -> dict[Run, dict[str, dict[str, Chosen]]]:
+    """What was chosen, by setup, by labels in their usual order, and by method."""
+    found: dict[Run, dict[str, dict[str, list[Row]]]] = {}
+    for row in rows:
+        name = f"{row.method} ({row.source})" if row.source else row.method
+        found.setdefault(_setup(row), {}).setdefault(row.labels, {}).setdefault(name, []).append(row)
+    order = [*LABELLINGS, HUMAN_LABELS]
+    places = [*TITLES]
+    out: dict[Run, dict[str, dict[str, Chosen]]] = {}
+    for setup in sorted(found, key=lambda s: (places.index(s.dataset), s.network, s.recipe, s.epochs)):
+        out[setup] = {
+            labels: {name: choose(listed) for name, listed in found[setup][labels].items()}
+            for labels in sorted(found[setup], key=order.index)
+        }
+    return out
+
+
+def title_of(setup: Run) -> str:
+    """What a section is about."""
+    return f"{TITLES[setup.dataset]}, {setup.network}, {setup.recipe}, {setup.epochs} epoch{'s' * (setup.epochs > 1)}"
+
+
+def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
+    """Make a section of each data set, network and recipe, and one of all estimates; draw their figures."""
+    listed = list(rows)
+    found = by_setup(listed)
+    out: list[Section] = []
+    for setup, by_labels in found.items():
+        name = f"{setup.dataset}-{setup.network}-{setup.recipe}-{setup.epochs}"
+        methods = ordered(by_labels)
+        overview = Table(
+            "True test accuracy in percent, mean and deviation over the seeds",
+            [LABELLINGS[labels].title if labels in LABELLINGS else "people's" for labels in by_labels],
+            {m: [cell(c[m].accuracy) if m in c else "–" for c in by_labels.values()] for m in methods},
+            _how(setup, [row for row in listed if _setup(row) == setup]),
+        )
+        details = [_details(labels, {m: c[m] for m in methods if m in c}) for labels, c in by_labels.items()]
+        path = draw_methods(by_labels, methods, folder / name)
+        text = TEXT if not out else ""
+        figure = Figure("True test accuracy by method and labels", path, "Bars: one standard deviation over the seeds.")
+        out.append(Section(name, title_of(setup), text, [figure, overview, *details]))
+    chosen = [row for by_labels in found.values() for c in by_labels.values() for one in c.values() for row in one.rows]
+    if chosen:
+        out.append(_estimates(chosen, folder))
+    return out
+
+
+def ordered(by_labels: dict[str, dict[str, Chosen]]) -> list[str]:
+    """The methods, best first on the first labels, then those that only others have."""
+
+    def score(labels: str, name: str) -> float:
+        rows = by_labels[labels][name].accuracy
+        return float(rows.mean()) if len(rows) else -1.0
+
+    listed: list[str] = []
+    for labels, methods in by_labels.items():
+        listed += [m for m in sorted(methods, key=lambda m: -score(labels, m)) if m not in listed]
+    return listed
+
+
+def _how(setup: Run, rows: list[Row]) -> str:
+    """How the runs of a section were trained, and by what command."""
+    rate = "a cosine schedule" if setup.schedule == "cosine" else "a constant learning rate"
+
+    def all_of(name: str) -> str:
+        return ",".join(str(value) for value in dict.fromkeys(getattr(row, name) for row in rows))
+
+    options = {name: all_of(name) for name in ("dataset", "labels", "network", "recipe", "method", "epochs")}
+    options |= {"rates": all_of("lr"), "seeds": str(1 + max(row.seed for row in rows))}
+    command = shlex.join(
+        ["naysayer", "benchmark", *(word for name in options for word in (f"--{name}", options[name]))]
+    )
+    return (
+        f"{setup.optimizer}, weight decay {setup.weight_decay:g}, mini-batches of {setup.batch_size}, {rate}. "
+        f"Made by: {command}"
+    )
+
+
+def _details(labels: str, methods: dict[str, Chosen]) -> Table:
+    """How the choice went: beside the oracle, and estimated."""
+    rows: dict[str, list[Cell | str | float]] = {}
+    for name, chosen in methods.items():
+        if not chosen.rows:
+            rows[name] = ["–"] * 6
+            continue
+        low, middle, high = (
+            100 * np.mean([getattr(row, key) for row in chosen.rows]) for key in ("low", "estimate", "high")
+        )
+        rows[name] = [
+            cell(chosen.accuracy),
+            cell(np.array(chosen.oracle)),
+            f"{middle:.1f} ({low:.1f} to {high:.1f})",
+            f"{sum(row.covered for row in chosen.rows)} of {len(chosen.rows)}",
+            ", ".join(f"{row.lr:g}" for row in chosen.rows),
+            ", ".join(str(row.epoch) for row in chosen.rows),
+        ]
+    title = LABELLINGS[labels].title if labels in LABELLINGS else "the first label that people gave"
+    columns = ["true", "oracle", "estimated (95 %)", "interval holds it", "learning rates", "epochs"]
+    return Table(f"Labels: {title}", columns, rows)
+
+
+def _estimates(chosen: list[Row], folder: Path) -> Section:
+    held = sum(row.covered for row in chosen)
+    text = (
+        f"Each point is one chosen run. Its 95 % interval holds the true test accuracy in {held} of {len(chosen)} "
+        f"({100 * held / len(chosen):.1f} %). The labels that estimated it neither trained nor chose anything; methods "
+        "share them, so that their estimates err together."
+    )
+    path = draw_estimates(chosen, folder / "estimates")
+    return Section("estimates", "Estimates beside the truth", text, [Figure("Estimate less true accuracy", path)])
+
+
+# ---- figures -----------------------------------------------------------------------------------------------------
+
+
+def draw_methods(by_labels: dict[str, dict[str, Chosen]], methods: Sequence[str], path: Path) -> Path:
+    """Draw the accuracy of each method, a mark for each kind of labels."""
+    with _drawing(path, 5.6, 0.9 + 0.24 * len(methods)) as figure:
+        axes = figure.subplots()
+        for i, (labels, found) in enumerate(by_labels.items()):
+            colour, marker = STYLES[labels]
+            shift = 0.12 * (i - (len(by_labels) - 1) / 2)
+            drawn = [(m, 100 * found[m].accuracy) for m in methods if m in found and found[m].rows]
+            axes.errorbar(
+                [values.mean() for _, values in drawn],
+                [methods.index(m) + shift for m, _ in drawn],
+                xerr=[values.std() for _, values in drawn],
+                fmt=marker, color=colour, ms=4, lw=0.8, mew=0,
+                label=LABELLINGS[labels].title if labels in LABELLINGS else "people's labels",
+            )  # fmt: skip
+        axes.set(yticks=range(len(methods)), yticklabels=methods, ylim=(len(methods) - 0.5, -0.5))
+        axes.set_xlabel("true test accuracy (%)")
+        axes.grid()
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper center", ncols=min(5, len(by_labels)), columnspacing=1.2, handletextpad=0.3)
+    return Path(f"{path}.png")
+
+
+def draw_estimates(chosen: Sequence[Row], path: Path) -> Path:
+    """Draw what the estimates miss the truth by, with their intervals; those that miss it stand out."""
+    with _drawing(path, 5.6, 2.6) as figure:
+        axes = figure.subplots()
+        for covered, colour, label in ((True, "#0072B2", "holds the truth"), (False, "#D55E00", "misses it")):
+            rows = [row for row in chosen if row.covered == covered]
+            if rows:
+                truth, middle, low, high = (
+                    100 * np.array([getattr(row, key) for row in rows])
+                    for key in ("test_accuracy", "estimate", "low", "high")
+                )
+                inside = np.clip(middle, low, high)  # an estimate may lie beyond 100 %, its bounds never do
+                axes.errorbar(
+                    truth, inside - truth, yerr=[inside - low, high - inside],
+                    fmt="o" if covered else "X", color=colour, ms=2.5, mew=0, lw=0.5, alpha=0.8,
+                    label=f"interval {label}",
+                )  # fmt: skip
+        axes.axhline(0, color="0.3", lw=0.6, zorder=0)
+        axes.set(xlabel="true test accuracy (%)", ylabel="estimate less truth\n(percentage points)")
+        axes.grid(axis="y")
+        figure.legend(loc="outside upper center", ncols=2)
+    return Path(f"{path}.png")
+
+
+# ---- the page ----------------------------------------------------------------------------------------------------
+
+
+def write_page(rows: Iterable[Row], folder: Path, markdown: Path | None = None) -> list[Section]:
+    """Write ``report.html``, figures and, if asked, Markdown; ``text.md`` in the folder says what stands around it."""
+    listed = list(rows)
+    if not listed:
+        raise ValueError(f"{folder} must hold results to draw; there are none; leave out --draw")
+    made = sections(listed, folder)
+    about = {
+        "command": shlex.join(["naysayer", "benchmark", "--draw", "--out", folder.name]),
+        **{key: ", ".join(sorted({getattr(row, key) for row in listed})) for key in ("device", "torch", "naysayer")},
+        "runs": len(listed),
+        "seconds of training": round(sum(row.seconds for row in listed)),
+        "seeds": f"0 to {max(row.seed for row in listed)}: for the start, the split and the order of the rows; "
+        "the labels to learn from are the same for all",
+    }
+    failed = [f"{row.method} on {row.dataset}, {row.labels}: {row.failed}" for row in listed if row.failed]
+    about |= {"runs that broke off": failed} if failed else {}
+    write_html(folder / "report.html", TITLE, made, about)
+    if markdown is not None:
+        write_markdown(markdown, TITLE, made, about)
+        text = folder / "text.md"
+        if text.is_file():
+            title, results = markdown.read_text(encoding="utf8").split("\n\n", 1)
+            around = text.read_text(encoding="utf8").replace("<!-- results -->", results.strip())
+            write_text(markdown, f"{title}\n\n{around}")
+    return made
