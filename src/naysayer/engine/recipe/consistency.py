@@ -84,7 +84,7 @@ class Consistency(Recipe):
         """Append to the objective's risks, averaged over the views, what draws the views to their target."""
         if objective.decodes:
             raise ValueError(
-                f"recipe \"consistency\" is for objectives whose logits are of the classes; {type(objective).__name__} "
+                f'recipe "consistency" is for objectives whose logits are of the classes; {type(objective).__name__} '
                 "reads them another way"
             )
         n_views = len(logits)
