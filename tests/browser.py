@@ -140,7 +140,7 @@ UNFIT = """() => {
   return [...new Set(trouble)];
 }"""
 SETTLED_UNFIT = f"""async () => {{
-  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done))); // after all that a new size sets off
   return ({UNFIT})();
 }}"""
 # Letters and words set apart as far as WCAG 2.2 (1.4.12) lets readers do so: as a wider typeface would be.
