@@ -139,6 +139,10 @@ UNFIT = """() => {
   if (document.documentElement.scrollWidth > edge + 1) trouble.push("the page is wider than the screen");
   return [...new Set(trouble)];
 }"""
+SETTLED_UNFIT = f"""async () => {{
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done))); // after all that a new size sets off
+  return ({UNFIT})();
+}}"""
 # Letters and words set apart as far as WCAG 2.2 (1.4.12) lets readers do so: as a wider typeface would be.
 WIDER = """(on) => {
   const sheet = new CSSStyleSheet();
@@ -158,8 +162,7 @@ def assert_fits_everywhere(page: Any, widths: Any, height: int, *, wider: bool =
     found = {}
     for width in widths:
         page.set_viewport_size({"width": width, "height": height})
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        if trouble := unfit(page):
+        if trouble := page.evaluate(SETTLED_UNFIT):
             found[width] = trouble
     page.evaluate(WIDER, False)
     assert not found, f"at {page.url}, {height} high: " + "; ".join(f"{w} wide: {t}" for w, t in found.items())

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import postgres
-from helpers import Done, global_state_kept
+from helpers import Done, global_state_kept, of_all_workers
 from naysayer.common import progress
 
 with suppress(ImportError):  # the tests that run on a GPU do without it
@@ -45,9 +45,12 @@ def same_in_any_order(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def features_are_kept_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep features that tests compute in a folder of their own, for the commands that they start, too."""
+    """Keep features that tests compute in a folder of their own, for the commands that they start, too.
+
+    All workers of a run share it: what one has computed, no other computes again.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NAYSAYER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("NAYSAYER_CACHE", str(of_all_workers(tmp_path_factory) / "cache"))
         yield
 
 

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -280,3 +281,9 @@ def every_way(n_classes: int) -> dict[str, tuple[Observations, np.ndarray | None
     if n_classes > 2:
         ways["ordinary beside a matrix"] = (ordinary_labels(n_classes), random_transition(n_classes, 4))
     return ways
+
+
+def of_all_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the temporary folder that the workers of a run share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

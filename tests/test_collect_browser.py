@@ -147,9 +147,9 @@ def test_fifty_answers_by_keyboard(browser, store):
         assert all(one.took_ms is not None for one in store.standing())
 
 
-def test_fifty_answers_by_touch(browser, store):
+def test_answers_by_touch(browser, store):
     with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, **PHONE) as tab:
-        for _ in range(48):
+        for _ in range(22):  # more than are fetched at a time
             words, name = tab.asked()
             tab.swipe(*((180, 10) if f"a {name}." in words else (-180, 10)))
         tab.swipe(20, 10)  # too little to mean anything: the card springs back
@@ -160,7 +160,7 @@ def test_fifty_answers_by_touch(browser, store):
         tab.page.wait_for_timeout(200)
         tab.page.get_by_role("button", name="Yes" if f"a {name}." in words else "No").tap()
         tab.sent()
-        assert_true_answers(store, 50, skips=1)
+        assert_true_answers(store, 24, skips=1)
 
 
 def test_undo_brings_the_card_back_and_counts_once(browser, store):

@@ -17,7 +17,7 @@ import pytest
 from helpers import raises
 from naysayer import complement
 from naysayer.data import datasets
-from naysayer.experiments import figure1, figure2, figure4, jobs, paper, selection_loss, table3
+from naysayer.experiments import figure1, figure2, figure4, jobs, paper, plots, selection_loss, table3
 from naysayer.experiments.jobs import Job, Result, Run
 from naysayer.experiments.report import Cell, Table
 from naysayer.experiments.reproduce import EXPERIMENTS, choose, reproduce
@@ -96,7 +96,7 @@ def test_figure_2_is_as_the_paper_says():
         assert {r.lr for r in one.runs} == {5e-5}
         assert {(r.method, r.trial) for r in one.runs} == {(m, t) for m in figure2.METHODS for t in range(4)}
     images = [j for j in found if j.dataset == "cifar10"]
-    assert len(images) == 2 * 5 * 4
+    assert len(images) == 2 * 6 * 4  # and PC as printed, which differs under SGD
     for one in images:
         assert (one.epochs, one.optimizer, one.weight_decay, one.halve_every) == (300, "sgd", 5e-4, 30)
         assert one.runs[0].lr == 1e-2
@@ -107,7 +107,7 @@ def test_table_3_is_as_the_paper_says():
     found = table3.jobs(Scale())
     small = [j for j in found if j.dataset != "cifar10"]
     assert [(j.dataset, j.batch_size) for j in small] == [
-        (dataset, batch) for dataset in ("mnist", "fashion", "kuzushiji") for batch in (100, 256)
+        (dataset, batch) for dataset in ("mnist", "fashion", "kuzushiji") for batch in (100, 256) * 2
     ]
     for one in small:
         assert (one.epochs, one.optimizer, one.weight_decay, one.validation, one.halve_every) == (
@@ -118,11 +118,11 @@ def test_table_3_is_as_the_paper_says():
             0,
         )
         assert {r.lr for r in one.runs} == {5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2}
-        assert len(one.runs) == 3 * 6 * 4
+        assert len(one.runs) == (6 * 4 if one.name.endswith("printed") else 3 * 6 * 4)
     images = [j for j in found if j.dataset == "cifar10"]
     assert {j.runs[0].lr for j in images} == {1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2}
     assert {(j.network, j.halve_every, j.epochs) for j in images} == {("densenet", 30, 250)}
-    assert len(images) == 72
+    assert len(images) == 72 + 24  # and PC as printed
 
 
 def test_the_printed_tables_are_the_papers():
@@ -335,14 +335,18 @@ def test_table_3_sets_ours_beside_the_papers(tmp_path):
     accuracy = {"test_accuracy": [[0.88, 0.89, 0.60, 0.61, 0.93, 0.93]]}
     one = made_up(histories | accuracy, runs, batch_size=100)
     section = table3.section([one], tmp_path)
-    errata, ours, first, as_printed, chosen = section.items
+    errata, ours, first, up_to, chosen = section.items
     cells = dict(zip(errata.columns, errata.rows["MNIST"], strict=True))
     assert cells["GA (Free)"] == Cell(pytest.approx(88.5), pytest.approx(0.5), (88.1, 2.5))
     assert not cells["GA (Free)"].differs
     assert cells["PC (PC)"].differs
     assert cells["Fwd (Fwd)"].paper == (93.3, 0.2)
     assert ours.rows["MNIST, 100"][0] == Cell(pytest.approx(88.5), pytest.approx(0.5))
-    assert as_printed.rows["MNIST, 100"][0].paper == (79.3, 3.3)
+    assert up_to.rows["MNIST, 100"][0].paper == (79.3, 3.3)
+    printed = made_up(histories | accuracy, tuple(replace(run, method="printed") for run in runs), batch_size=256)
+    *_, found = table3.section([printed], tmp_path).items
+    assert found.title == "PC with its loss as printed, beside errata Table 3"
+    assert found.rows["MNIST, 256"][0] == Cell(pytest.approx(88.5), pytest.approx(0.5), (79.3, 3.3))
     assert chosen.rows["MNIST, PC (PC)"][:2] == ["0.001, 0.001", "1, 1"]
     assert first.rows["MNIST"][2].paper == (88.7, 0.3)
     lost = selection_loss.section([one], tmp_path).items[1].rows
@@ -353,7 +357,7 @@ def test_table_3_sets_ours_beside_the_papers(tmp_path):
 # ---- the whole ----------------------------------------------------------------------------------------------
 
 
-def test_all_of_it_in_tiny(data, tmp_path):
+def test_all_of_it_in_tiny(data, tmp_path, monkeypatch):
     sections = reproduce(["all"], tmp_path, TINY, device="cpu", markdown=tmp_path / "report.md", show=False)
     assert [s.name for s in sections] == list(EXPERIMENTS)
     page, text = (tmp_path / "report.html").read_text(), (tmp_path / "report.md").read_text()
@@ -368,12 +372,52 @@ def test_all_of_it_in_tiny(data, tmp_path):
                 assert item.path.with_suffix(".svg").exists()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").iterdir()}
     (tmp_path / "notes.txt").write_text("Cut short: a < b.\n\nMore.")
+    for draw in ("accuracy_curves", "risk_curves", "reliability", "sweep", "selection_losses"):  # they are there
+        monkeypatch.setattr(plots, draw, lambda _, path: Path(f"{path}.png"))
     again = reproduce(["all"], tmp_path, TINY, device="cpu", markdown=tmp_path / "report.md", show=False)
     assert "<p>Cut short: a &lt; b.</p>\n<p>More.</p>" in (tmp_path / "report.html").read_text()
     assert "Cut short: a \\< b.\n\nMore." in (tmp_path / "report.md").read_text()
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").iterdir()} == before  # nothing is done twice
     for one, other in zip(sections, again, strict=True):
         assert [i for i in one.items if isinstance(i, Table)] == [i for i in other.items if isinstance(i, Table)]
+
+
+def test_the_report_shows_all_that_the_folder_holds(data, tmp_path):
+    mnist, fashion = (Scale(epochs=1, trials=1, datasets=(name,), quick=True) for name in ("mnist", "fashion"))
+    reproduce(["table3"], tmp_path, mnist, device="cpu", show=False)
+    reproduce(["figure2"], tmp_path, replace(mnist, trials=2), device="cpu", show=False)
+    (tmp_path / "jobs" / "figure1-half.json").write_text('{"settings": ')
+    (figure,) = reproduce(["figure2"], tmp_path, replace(fashion, trials=2), device="cpu", show=False)
+    assert {name.split(",")[0] for name in figure.items[1].rows} == {"MNIST", "Fashion-MNIST"}
+    page = (tmp_path / "report.html").read_text()
+    for title in (figure2.TITLE, table3.TITLE, "Mini-batches of 256", "Fashion-MNIST, MLP"):
+        assert title in page
+    assert page.count("not comparable with the paper") == 3  # also of what was not asked for, and of its selection
+    assert figure1.TITLE not in page
+
+
+def test_a_scale_of_what_was_done_before_is_said(data, tmp_path):
+    reproduce(["figure1"], tmp_path, Scale(epochs=2), device="cpu", show=False)
+    reproduce(["labels"], tmp_path, Scale(epochs=1, trials=1, quick=True), device="cpu", show=False)
+    page = (tmp_path / "report.html").read_text()
+    assert "Cut to 2 epochs." in page
+    assert "In small" in page
+
+
+def test_only_some_jobs_of_an_experiment(data, tmp_path):
+    scale = Scale(epochs=1, trials=1, datasets=("cifar10",), quick=True)
+    for method in ("printed", "ascent"):
+        (section,) = reproduce(["figure2"], tmp_path, scale, only=f"resnet-{method}", device="cpu", show=False)
+    assert {path.name.split("-")[3] for path in (tmp_path / "jobs").iterdir()} == {"printed", "ascent"}
+    assert section.items[1].columns == ["Gradient ascent", "PC as printed"]
+    assert "is a ninth of PC's" in section.text
+    said = "--only must be a part of a job's name, such as figure2-cifar10-densenet-ascent-0; got 'vgg'"
+    with raises(said):
+        reproduce(["figure2"], tmp_path, scale, only="vgg", device="cpu", show=False)
+    more = replace(scale, epochs=2)
+    reproduce(["figure2"], tmp_path, more, only="resnet-ascent", device="cpu", show=False)
+    (section,) = reproduce(["figure2"], tmp_path, more, train=False, show=False)
+    assert list(section.items[1].rows) == ["CIFAR-10, ResNet-34 (1 to 2 epochs, 1 trial)"]
 
 
 def test_what_is_there_is_drawn_and_nothing_trained(data, tmp_path):

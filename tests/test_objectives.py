@@ -285,6 +285,20 @@ def test_pairwise_comparison_by_hand():
     assert PairwiseComparison(4)(logits, as_sets(LABELS, 4)).item() == pytest.approx(total)
 
 
+def test_pairwise_comparison_as_printed_by_hand():
+    """The mean of Σ s(g_k - g_ȳ) as the paper prints it: its gradient is a (K - 1)th of the risk's."""
+    logits = (inputs() @ parameters()).detach().requires_grad_()
+    total = 0.0
+    for row, c in zip(logits.tolist(), LABELS):
+        total += sum(0.5 * max(0.0, min(2.0, 1 - (row[k] - row[c]))) for k in range(4) if k != c) / 9
+    printed = PairwiseComparison(4, as_printed=True)
+    assert type(printed)(**printed.settings()).as_printed
+    for y in (LABELS, as_sets(LABELS, 4)):
+        assert printed(logits, y).item() == pytest.approx(total)
+        found, risk = (torch.autograd.grad(kind(logits, y), logits)[0] for kind in (printed, PairwiseComparison(4)))
+        torch.testing.assert_close(3 * found, risk)
+
+
 # ---- what all share -------------------------------------------------------------------------------------------
 
 

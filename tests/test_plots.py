@@ -249,6 +249,17 @@ def test_labels_of_lines_that_end_together_do_not_overlap(level, tmp_path, kept)
     assert overlapping(kept[0]) == []
 
 
+@pytest.mark.parametrize(("n", "font"), [*((n, "sans-serif") for n in range(1, 5)), (2, "DejaVu Serif")])
+def test_names_beside_the_panels_leave_room_for_the_curves(n, font, tmp_path, kept, monkeypatch):
+    monkeypatch.setitem(plots.STYLE, "font.family", font)
+    every = {method: np.full((300, 2), 0.5 + 0.05 * k) for k, method in enumerate(plots.METHODS)}
+    plots.accuracy_curves([plots.Panel("Kuzushiji-MNIST, MLP", every)] * n, tmp_path / "figure")
+    assert overlapping(kept[0]) == []
+    for axes in kept[0].axes:
+        assert axes.bbox.width / kept[0].dpi > 0.9  # inches
+        assert list(axes.get_xticks()) == [0, 100, 200, 300]
+
+
 # ---- what is drawn --------------------------------------------------------------------------------------------
 
 

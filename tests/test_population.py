@@ -13,6 +13,7 @@ from torch import nn
 
 from helpers import Largest, assert_frequencies, assert_same_runs, is_rows, raises, random_transition
 from naysayer import Population, complement, networks, objectives, transition, unbiased_weights
+from naysayer.common.files import read_tensors
 from naysayer.engine import passes
 from naysayer.engine import population as training
 from naysayer.engine.augment import crop_and_flip
@@ -960,6 +961,17 @@ def test_fewer_epochs_leave_a_checkpoint_as_it_was(tmp_path):
     for max_epochs in (4, 2):
         make().fit(X, y_bar, max_epochs=max_epochs, checkpoint=path)
     assert_same_runs(make().fit(X, y_bar, max_epochs=5, checkpoint=path), whole)
+
+
+def test_a_checkpoint_holds_the_best_state_only_where_it_is_another(tmp_path):
+    X, _, y_bar = blobs()
+    make().fit(X, y_bar, max_epochs=2, checkpoint=tmp_path / "runs")
+    tensors, _ = read_tensors(tmp_path / "runs")
+    assert {name.split(".")[0] for name in tensors if name.endswith("weight")} == {"now"}
+    falling = np.where(np.arange(240) < 60, y_bar, (y_bar + 1) % 3)  # the rows held out get worse by what is learned
+    make(lr=0.1).fit(X, falling, max_epochs=9, validation_rows=np.arange(60), checkpoint=tmp_path / "others")
+    tensors, _ = read_tensors(tmp_path / "others")
+    assert {name.split(".")[0] for name in tensors if name.endswith("weight")} == {"now", "best"}
 
 
 def test_checkpoints_are_rare(tmp_path):

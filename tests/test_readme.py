@@ -173,7 +173,7 @@ def option(arguments: list[str], name: str, default: str | None = None) -> str:
     return arguments[arguments.index(name) + 1]
 
 
-N_PHOTOS, N_NEW_PHOTOS, RESPONDENTS = 150, 50, 40
+N_PHOTOS, N_NEW_PHOTOS, RESPONDENTS = 90, 40, 40
 
 
 def take_photos(folder: Path) -> dict[bytes, str]:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 import torch.multiprocessing
+from filelock import FileLock
 from torch import nn
 
-from helpers import as_sets, assert_same_runs, is_rows, raises, random_transition
+from helpers import as_sets, assert_same_runs, is_rows, of_all_workers, raises, random_transition
 from naysayer import ComplementaryClassifier, Population, complement, networks, objectives
 from naysayer.common.reduce import SumOver
 from naysayer.engine import fused, population, recipe
@@ -432,6 +433,7 @@ SPREAD = [
 ]
 NAIVE = ("naive ascent", "single", False)
 RECIPE = ("recipe forward", "mixed", False)
+EPOCHS = 3
 
 
 class Part(Source):
@@ -462,7 +464,7 @@ def spread_out(rank, world, folder):
     population._STACK_ON_CPU = 1  # a chunk per run: their sums must not mix
     for name, labels, known in [*SPREAD, NAIVE, RECIPE]:
         reduce = alone_but_averaging() if name.startswith("naive") else SumOver()
-        runs = spread_population(name, known, reduce).fit(Part(*spread_data(labels), rank, world), max_epochs=6)
+        runs = spread_population(name, known, reduce).fit(Part(*spread_data(labels), rank, world), max_epochs=EPOCHS)
         found[f"{name} {labels} {known}"] = {"logits": runs.logits(blobs()[0]), "history": runs.history}
     torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
@@ -491,16 +493,22 @@ def spread_population(name, known, reduce=None):
 
 @pytest.fixture(scope="module")
 def spread_runs(tmp_path_factory):
-    """What two processes made of every method, and of gradient ascent with plain averages of gradients."""
-    folder = tmp_path_factory.mktemp("processes")
-    torch.multiprocessing.spawn(spread_out, (2, str(folder)), nprocs=2)
+    """What two processes made of every method, and of gradient ascent with plain averages of gradients.
+
+    They take seconds to start, so the workers of a run share what was made.
+    """
+    folder = of_all_workers(tmp_path_factory) / "processes"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            folder.mkdir()
+            torch.multiprocessing.spawn(spread_out, (2, str(folder)), nprocs=2)
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
 
 
 @pytest.mark.parametrize(("name", "labels", "known"), [*SPREAD, RECIPE])
 def test_two_processes_are_one(spread_runs, name, labels, known):
     X, y_bar = spread_data(labels)
-    one = spread_population(name, known).fit(X, y_bar, max_epochs=6, validation_rows=np.arange(60))
+    one = spread_population(name, known).fit(X, y_bar, max_epochs=EPOCHS, validation_rows=np.arange(60))
     for mine in spread_runs:
         found = mine[f"{name} {labels} {known}"]
         torch.testing.assert_close(found["logits"], one.logits(X), rtol=1e-4, atol=1e-5)
@@ -511,7 +519,7 @@ def test_two_processes_are_one(spread_runs, name, labels, known):
 
 def test_averaged_gradients_alone_are_not(spread_runs):
     """So that the comparison can fail: under plain data parallelism gradient ascent is another method."""
-    one = spread_population("ascent", False).fit(*spread_data("single"), max_epochs=6)
+    one = spread_population("ascent", False).fit(*spread_data("single"), max_epochs=EPOCHS)
     found = spread_runs[0]["naive ascent single False"]
     assert (found["logits"] - one.logits(blobs()[0])).abs().max() > 0.01
 

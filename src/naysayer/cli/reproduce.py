@@ -70,6 +70,9 @@ def reproduce(
     trials: Annotated[int | None, typer.Option(help="Trials of every setting; default: the paper's.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of all: minutes on two cores.")] = False,
     draw: Annotated[bool, typer.Option("--draw", help="Draw and report what is there; train nothing.")] = False,
+    only: Annotated[
+        str, typer.Option(help="Train only the jobs with this in their names, such as resnet-ascent.")
+    ] = "",
     markdown: Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")] = None,
     device: Device = "auto",
     folder: DataFolder = None,
@@ -85,7 +88,7 @@ def reproduce(
     )
     check_writable(out)
     data = None if folder is None else str(folder)
-    sections = job.reproduce(chosen, out, scale, data=data, device=device, train=not draw, markdown=markdown)
+    sections = job.reproduce(chosen, out, scale, data=data, device=device, train=not draw, only=only, markdown=markdown)
     if as_json:
         tables = [asdict(table) for section in sections for table in _tables(section)]
         print_json({"report": str(out / "report.html"), "tables": tables})

@@ -32,8 +32,14 @@ class Course:
 
 
 def save(path: Path, stamp: str, factors: list[float], course: Course, stacks: list[Stack]) -> None:
-    """Write a checkpoint whole; `factors` are those of the learning rate in the epochs done."""
+    """Write a checkpoint whole; `factors` are those of the learning rate in the epochs done.
+
+    A best state that is the present one, as it always is where nothing is held out, is written once.
+    """
     tensors = join([stack.state() for stack in stacks])
+    for best, now in _twins(tensors):
+        if torch.equal(tensors[best], tensors[now]):
+            del tensors[best]
     tensors |= {f"history.{k}": torch.from_numpy(np.stack(v)) for k, v in course.history.items()}
     tensors |= {k: torch.from_numpy(getattr(course, k)) for k in ("best_epoch", "best_score", "stopped")}
     about = {"stamp": stamp, "epoch": course.epoch, "factors": factors}
@@ -46,6 +52,7 @@ def resume(path: Path, stamp: str, schedule: Any, course: Course, stacks: list[S
     if about.get("stamp") != stamp or about["factors"] != [schedule(epoch) for epoch in range(about.get("epoch", 0))]:
         raise ValueError(f"the checkpoint {path} is of other data or settings; move it away, or give another file")
     for stack in stacks:
+        tensors |= {best: tensors[now] for best, now in _twins(stack.state()) if best not in tensors}
         stack.load(tensors)
     for name in ("best_epoch", "best_score", "stopped"):
         setattr(course, name, tensors[name].numpy())
@@ -54,6 +61,11 @@ def resume(path: Path, stamp: str, schedule: Any, course: Course, stacks: list[S
         k.removeprefix("history."): list(v.numpy()) for k, v in tensors.items() if k.startswith("history.")
     }
     course.epoch = about["epoch"]
+
+
+def _twins(tensors: Tensors) -> list[tuple[str, str]]:
+    """Pair the name of every tensor of the best state with that of its present value."""
+    return [(name, f"now.{name.removeprefix('best.')}") for name in tensors if name.startswith("best.")]
 
 
 def join(states: list[Tensors]) -> Tensors:

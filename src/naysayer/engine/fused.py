@@ -59,7 +59,8 @@ def mean_forward(objective: Any, logits: Tensor, y_bar: Tensor, scales: Tensor) 
 
 def mean_ramp(objective: Any, logits: Tensor, y_bar: Tensor, scales: Tensor) -> Written | None:
     """Pairwise comparison with the ramp, of one uniform label per example, on CUDA."""
-    if objective.binary is not ramp or objective.inverse is not None or not kernels.can_fuse(logits, y_bar):
+    told = objective.binary is ramp and objective.inverse is None and not objective.as_printed
+    if not told or not kernels.can_fuse(logits, y_bar):
         return None
     return kernels.mean_loss(logits, y_bar, "ramp")
 

@@ -35,9 +35,10 @@ from naysayer.engine.population import Population, pick_device, step_schedule
 from naysayer.labels import transition
 from naysayer.labels.drawing import complement
 from naysayer.measure import metrics
-from naysayer.objectives import OBJECTIVES, Objective
+from naysayer.objectives import OBJECTIVES, Objective, PairwiseComparison
 
 NETWORKS = ("linear", "mlp", "resnet", "densenet")
+METHODS = OBJECTIVES | {"printed": functools.partial(PairwiseComparison, as_printed=True)}
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,7 @@ def _objectives(job: Job, n_classes: int) -> list[Objective]:
         key = (run.method, told, run.alpha)
         if key not in made:
             known = _transition(run, n_classes) if run.told else None
-            made[key] = OBJECTIVES[run.method](n_classes, transition=known, alpha=run.alpha)
+            made[key] = METHODS[run.method](n_classes, transition=known, alpha=run.alpha)
         out.append(made[key])
     return out
 

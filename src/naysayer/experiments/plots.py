@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 
 from naysayer.common.files import whole_file
-from naysayer.experiments.demo import COLOURS, METHODS
+from naysayer.experiments import demo
 
+METHODS = demo.METHODS | {"printed": "PC as printed"}
+COLOURS = demo.COLOURS | {"printed": "#CC79A7"}
 MODELS = {"linear": "#56B4E9", "MLP": "#0072B2"}  # light and dark blue, as in the paper
 CRITERIA = {  # how an epoch and a learning rate are chosen: colour and marker, so that neither has to be seen alone
     "own loss": ("#D55E00", "o"),
@@ -123,7 +125,8 @@ def accuracy_curves(panels: list[Panel], path: str | os.PathLike[str]) -> Path:
     columns = min(4, len(panels))
     rows = math.ceil(len(panels) / columns)
     names = METHODS if columns < 3 else {method: method.capitalize() for method in METHODS}
-    with _drawing(path, max(3.4, 1.8 * columns), 1.95 * rows) as figure:
+    width = 3.6 if columns < 3 else 1.8  # whole names stand beside the axes: they take half of it
+    with _drawing(path, width * columns, 1.95 * rows) as figure:
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
         for panel, axes in _fill(panels, grid):
             for method, curve in panel.curves.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from naysayer.data import datasets
 from naysayer.experiments import figure1, figure2, figure4, jobs, selection_loss, table3
 from naysayer.experiments.jobs import Job, Result
 from naysayer.experiments.report import Section, Table, write_csv, write_html, write_markdown
-from naysayer.experiments.scale import Scale
+from naysayer.experiments.scale import TITLES, Scale
 from naysayer.experiments.sweeps import SWEEPS
 
 
@@ -55,12 +56,14 @@ def reproduce(
     data: str | None = None,
     device: str = "auto",
     train: bool = True,
+    only: str = "",
     markdown: str | Path | None = None,
     show: bool = True,
 ) -> list[Section]:
     """Run experiments and write ``report.html``, figures, tables and every curve under `out`.
 
-    What stands in ``notes.txt`` there is put at the head of the report.
+    The report shows all that the folder holds, other experiments and data sets of earlier calls included. What stands
+    in ``notes.txt`` there is put at its head.
 
     Parameters
     ----------
@@ -70,12 +73,13 @@ def reproduce(
     data : a folder of data sets; see :func:`naysayer.data.datasets.load`.
     device : "auto", "cpu" or "cuda".
     train : if false, draw what is there, with as many epochs as it has, and train nothing.
+    only : train only the jobs whose names have this in them, such as "resnet-ascent": one stretch of a long experiment.
     markdown : also write the report as this file.
     show : whether to show a progress bar.
 
     Returns
     -------
-    the sections of the report
+    the sections of the report on `names`
     """
     scale = scale or Scale()
     folder = Path(out)
@@ -85,29 +89,75 @@ def reproduce(
         raise ValueError(
             f"{', '.join(chosen)} has nothing to do with {', '.join(scale.datasets)}; ask for other data sets"
         )
-    (folder / "jobs").mkdir(parents=True, exist_ok=True)
-    found = {}
-    for job in {job.file: job for listed in asked.values() for job in listed}.values():
-        result = jobs.find(job, folder / "jobs", any_epochs=not train)
-        if result is not None or train:
-            found[job.file] = result or job
-    missing = [job for job in found.values() if isinstance(job, Job)]
+    wanted = {job.file: job for listed in asked.values() for job in listed if train and only in job.name}
+    if train and not wanted:
+        example = next(job.name for listed in asked.values() for job in listed)
+        raise ValueError(f"--only must be a part of a job's name, such as {example}; got {only!r}")
+    shelf = Shelf(folder / "jobs")
+    shelf.folder.mkdir(parents=True, exist_ok=True)
+    missing = [job for job in wanted.values() if shelf.find(job) is None]
     for name in dict.fromkeys(job.dataset for job in missing):
         datasets.get(name, data)  # a data set that cannot be had is said before hours of training, not after
     with progress_bar(sum(job.cost * job.epochs for job in missing), "training", show=show) as bar:
         for job in missing:
             bar(0, job.name)
-            found[job.file] = jobs.do(job, folder / "jobs", data, device, _scaled(bar, job.cost))
-    sections = []
-    for name, listed in asked.items():
-        results = [r for r in (found.get(job.file) for job in listed) if isinstance(r, Result)]
+            shelf.results[job.file] = jobs.do(job, shelf.folder, data, device, _scaled(bar, job.cost))
+    sections: dict[str, Section] = {}
+    for name in EXPERIMENTS:
+        if name in chosen:
+            results, note = shelf.every(name, scale, any_epochs=not train), scale.note
+        else:
+            results, note = shelf.held(name, scale)
         if results:
             section = EXPERIMENTS[name].section(results, folder)
-            sections.append(replace(section, text="\n\n".join(filter(None, (scale.note, section.text)))))
-    if not sections:
+            sections[name] = replace(section, text="\n\n".join(filter(None, (note, section.text))))
+    if not sections.keys() & set(chosen):
         raise ValueError(f"{folder} must hold results of {', '.join(chosen)} to draw; there are none; leave out --draw")
-    _write(sections, folder, markdown, _about(found.values(), chosen, scale))
-    return sections
+    _write([*sections.values()], folder, markdown, _about(shelf.shown, [*sections], scale))
+    return [section for name, section in sections.items() if name in chosen]
+
+
+class Shelf:
+    """The results that a folder holds, each read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.results: dict[str, Result | None] = {}
+        self.shown: dict[str, Result] = {}
+
+    def find(self, job: Job, *, any_epochs: bool = False) -> Result | None:
+        """A job's result, if it is here."""
+        if self.results.get(job.file) is None:
+            self.results[job.file] = jobs.find(job, self.folder, any_epochs=any_epochs)
+        return self.results[job.file]
+
+    def every(self, name: str, scale: Scale, *, any_epochs: bool) -> list[Result]:
+        """What is here of an experiment at a scale, of whatever data set."""
+        asked = EXPERIMENTS[name].jobs(replace(scale, datasets=tuple(TITLES)))
+        found = [r for r in (self.find(job, any_epochs=any_epochs) for job in asked) if r is not None]
+        self.shown |= {r.job.file: r for r in found}
+        return found
+
+    def held(self, name: str, scale: Scale) -> tuple[list[Result], str]:
+        """What is here of an experiment that nobody asks for now, at one scale, and what is cut there."""
+        for other in dict.fromkeys([replace(scale, epochs=None, datasets=tuple(TITLES)), *self._scales()]):
+            if results := self.every(name, other, any_epochs=True):
+                longest = max(len(r.history["loss"]) for r in results)
+                cut = all(len(r.history["loss"]) < r.job.paper_epochs for r in results)
+                return results, replace(other, epochs=longest if cut else None).note
+        return [], ""
+
+    def _scales(self) -> list[Scale]:
+        """The paper's scale, and those that the settings of what is here speak of, the fullest first."""
+        found = {Scale()}
+        for path in self.folder.glob("*.json"):
+            try:
+                settings = json.loads(path.read_text(encoding="utf8"))["settings"]
+                trials, quick = {run["trial"] for run in settings["runs"]}, settings["n_test"] is not None
+            except (OSError, ValueError, KeyError):
+                continue  # half a file is no result
+            found.add(Scale(trials=len(trials), quick=quick))
+        return sorted(found, key=lambda s: (s.quick, s.trials is not None, -(s.trials or 0)))
 
 
 def _scaled(bar: Bar, cost: float) -> Bar:
@@ -127,10 +177,10 @@ def _write(sections: list[Section], folder: Path, markdown: str | Path | None, a
         write_markdown(markdown, title, sections, about, notes)
 
 
-def _about(results: Any, chosen: list[str], scale: Scale) -> dict[str, Any]:
+def _about(shown: dict[str, Result], names: list[str], scale: Scale) -> dict[str, Any]:
     """How these numbers were made."""
-    done = [r for r in results if isinstance(r, Result)]
-    words = ["naysayer", "reproduce", *chosen, *(["--quick"] if scale.quick else [])]
+    done = list(shown.values())
+    words = ["naysayer", "reproduce", *names, *(["--quick"] if scale.quick else [])]
     about: dict[str, Any] = {"command": shlex.join(words)}
     for key in ("device", "torch", "python", "naysayer"):
         about[key] = ", ".join(sorted({str(r.about[key]) for r in done}))

@@ -16,7 +16,7 @@ BATCH = 100
 
 def jobs(scale: Scale) -> list[Job]:
     """Those of Table 3 with the smaller mini-batches, on the data sets that stack."""
-    return [job for job in table3.jobs(scale) if job.batch_size == BATCH]
+    return [job for job in table3.jobs(scale) if job.batch_size == BATCH and job.runs[0].method in table3.METHODS]
 
 
 def section(results: list[Result], folder: Path) -> Section:

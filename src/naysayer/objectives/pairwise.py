@@ -22,8 +22,14 @@ class PairwiseComparison(Objective):
     r"""*PC* (Ishida et al., NIPS 2017): :math:`(K-1) \sum_{k \ne \bar y} s(g_k - g_{\bar y}) - M_1 + M_2`, averaged.
 
     The binary loss must have :math:`s(z) + s(-z) = 1` (ramp, sigmoid); then this is the unbiased risk of the pairwise
-    comparison loss, with :math:`M_1 = K(K-1)/2` and :math:`M_2 = K - 1` (the paper's Corollary 2). The loss that the
-    paper prints lacks the factor K - 1: for SGD, which feels it, divide the paper's learning rates by that.
+    comparison loss, with :math:`M_1 = K(K-1)/2` and :math:`M_2 = K - 1` (the paper's Corollary 2).
+
+    Parameters
+    ----------
+    n_classes, transition, alpha : as for :class:`Objective`.
+    binary : s, by name or as a callable.
+    as_printed : train with :math:`\sum_{k \ne \bar y} s(g_k - g_{\bar y})`, the loss that the papers print, without the
+        factor K - 1 and the constants. It has the same minimiser; SGD takes steps K - 1 times shorter, Adam the same.
 
     Examples
     --------
@@ -38,14 +44,20 @@ class PairwiseComparison(Objective):
         transition: ArrayLike | None = None,
         *,
         alpha: float | None = None,
+        as_printed: bool = False,
     ) -> None:
         super().__init__(n_classes, pairwise(binary), transition, alpha=alpha)
-        self.binary = get_binary(binary)
+        self.binary, self.as_printed = get_binary(binary), as_printed
         z = torch.linspace(-3, 3, 13)
         if not torch.allclose(self.binary(z) + self.binary(-z), torch.ones_like(z), atol=1e-5):
             raise ValueError("`binary` must satisfy s(z) + s(-z) = 1, as ramp and sigmoid do; use Unbiased for others")
 
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
+        losses = self._unbiased(logits, y_bar)
+        return losses / (self.n_classes - 1) + self.n_classes / 2 - 1 if self.as_printed else losses
+
+    def _unbiased(self, logits: Tensor, y_bar: Tensor) -> Tensor:
+        """Give what each example adds to the unbiased risk, (..., B)."""
         if not is_sets(y_bar) and self.inverse is None:
             margins = logits - logits.gather(-1, y_bar.unsqueeze(-1))
             others = self.binary(margins).sum(dim=-1) - self.binary(torch.zeros_like(margins[..., 0]))
