@@ -1,7 +1,7 @@
 """Two questions that the paper's text leaves open, one attempt each.
 
-    python benchmarks/questions.py crossing --data FOLDER     # minutes on one core
-    python benchmarks/questions.py forward --data FOLDER --device cuda
+    python benchmarks/paper_questions.py crossing --data FOLDER     # minutes on one core
+    python benchmarks/paper_questions.py forward --data FOLDER --device cuda
 
 `crossing`: at which epoch does the linear model's risk fall below zero in Figure 1 (the paper: around 100; ours: 46)?
 With mini-batches of 100 and 256; with the risk of a batch as means over each label, as the text has it, and as a plain
@@ -98,7 +98,7 @@ def main() -> None:
         arguments.question
     ]
     found = ask(datasets.load(dataset, arguments.data), arguments.device, arguments.epochs or epochs)
-    save(arguments.out, f"questions-{arguments.question}", hardware(arguments.device) | {"ways": found})
+    save(arguments.out, f"paper_questions-{arguments.question}", hardware(arguments.device) | {"ways": found})
 
 
 if __name__ == "__main__":
