@@ -24,6 +24,11 @@ class SumOver:
         if not torch.distributed.is_available() or not torch.distributed.is_initialized():
             raise ValueError("a process group must be initialised first: torch.distributed.init_process_group('gloo')")
         self.group = group
+        self.size = torch.distributed.get_world_size(group)
+
+    def __deepcopy__(self, memo: Any) -> SumOver:
+        """Give itself: copies of what uses a group use the same one."""
+        return self
 
     def __call__(self, tensor: Tensor) -> Tensor:
         """Give the sum; the tensor itself is left alone."""

@@ -99,7 +99,7 @@ class Population:
     augment : a function (B, ...), (B,) codes → (B, ...) that alters training examples, for a recipe given by name;
         :func:`naysayer.engine.augment.crop_and_flip`.
     reduce : a function that sums a tensor over processes, each of which has its part of every batch;
-        :class:`naysayer.common.reduce.SumOver`.
+        :class:`naysayer.common.reduce.SumOver`. By default that of the objective's `group`.
     device : "auto", "cpu", "cuda".
 
     Attributes
@@ -155,10 +155,11 @@ class Population:
         self.optimizer, self.momentum, self.schedule = optimizer, momentum, schedule
         self.batch_size = check_count(batch_size, "`batch_size`")
         self.precision, self.compiled = precision, compiled
-        self.recipe, self.reduce = as_recipe(recipe, augment), reduce
+        self.recipe = as_recipe(recipe, augment)
         self.device = pick_device(device)
         self.objectives = self._own(objective)
         self.n_classes = self.objectives[0].n_classes
+        self.reduce = self.objectives[0].reduce if reduce is None else reduce
         modules = [self._start(network, seed) for seed in self.seeds]
         self._keeps_weights = isinstance(network, nn.Module)
         if not any(p.requires_grad for p in modules[0].parameters()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from naysayer.labels.weights import is_sets
@@ -15,8 +17,8 @@ class LabelAverage(Objective):
     one label; an ordinary label is the set of all other classes. Labels are taken to be uniform.
     """
 
-    def __init__(self, n_classes: int, *, alpha: float | None = None) -> None:
-        super().__init__(n_classes, alpha=alpha)
+    def __init__(self, n_classes: int, *, alpha: float | None = None, group: Any = None) -> None:
+        super().__init__(n_classes, alpha=alpha, group=group)
 
     def label_losses(self, logits: Tensor) -> Tensor:
         """Give the loss of "not c" for every class c: (..., K) → (..., K)."""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from naysayer import risk
+from naysayer.common.reduce import SumOver
 from naysayer.labels.checks import check_labels, check_n_classes, check_transition
 from naysayer.labels.weights import count_labels, inverse_tensor, is_sets, label_weights
 from naysayer.losses import Loss, cross_entropy, get_loss, name_of
@@ -40,6 +41,10 @@ class Objective(nn.Module):
         labels seen so far in training mode; under vmap, where batches belong to different runs, from the batch.
     alpha : weight of the complementary against the ordinary labels, α R̄ + (1 - α) R, where both
         occur; None weighs every example alike.
+    group : a process group of ``torch.distributed``, or True for the default one: the batch is then the union of all
+        processes' batches, however many rows each has. Counts and risks are summed over the group before the
+        correction looks at them, so that gradients *averaged* over the processes, as DDP and FSDP do it, are those of
+        one process with the whole batch. Each process gets the whole batch's value.
     """
 
     prior: Tensor | None
@@ -56,6 +61,7 @@ class Objective(nn.Module):
         prior: ArrayLike | None = None,
         *,
         alpha: float | None = None,
+        group: Any = None,
     ) -> None:
         super().__init__()
         self.n_classes = check_n_classes(n_classes)
@@ -64,6 +70,7 @@ class Objective(nn.Module):
             raise ValueError(f"`alpha` must be from 0 to 1; got {alpha}")
         self.alpha = alpha
         self.head = None
+        self.reduce = None if group is None else SumOver(None if group is True else group)
         self.transition = None if transition is None else check_transition(transition, self.n_classes)
         self.register_buffer("inverse", inverse_tensor(transition, self.n_classes))
         log_q = None if transition is None else torch.tensor(self.transition, dtype=torch.get_default_dtype()).log()
@@ -72,8 +79,11 @@ class Objective(nn.Module):
         self.register_buffer("seen", torch.zeros(self.n_classes + 1, dtype=torch.float64), persistent=False)
 
     def settings(self) -> dict[str, Any]:
-        """Give the constructor's arguments: ``type(self)(**self.settings())`` is the same objective again."""
-        named = parameters_of(type(self))
+        """Give the constructor's arguments: ``type(self)(**self.settings())`` is the same objective again.
+
+        All but `group`, which is of the processes that run now.
+        """
+        named = [name for name in parameters_of(type(self)) if name != "group"]
         if lost := [name for name in named if not hasattr(self, name)]:
             raise ValueError(
                 f"{type(self).__name__} must keep each argument of its constructor as an attribute of that name, for "
@@ -93,20 +103,25 @@ class Objective(nn.Module):
     def value(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Give what a call gives, of labels and weights that were checked before."""
         logits = logits if self.head is None else self.head(logits)
-        counts = self.count(y_bar, sample_weight)
+        counts = self._whole(self.count(y_bar, sample_weight))
         scales = self.scales(counts, *self._shares(counts, y_bar, count=self.training))
         risks = self.risks(logits, y_bar, risk.weighted_scales(scales, sample_weight))
-        coefficients, scale = self.correct(risks.detach())
-        return (coefficients * risks).sum(dim=-1) * scale
+        whole = self._whole(risks.detach())
+        coefficients, scale = self.correct(whole)
+        value = (coefficients * risks).sum(dim=-1) * scale
+        if self.reduce is None:
+            return value
+        mine = self.reduce.size * value  # gradients will be averaged
+        return (coefficients * whole).sum(dim=-1) * scale + (mine - mine.detach())
 
     def class_risks(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         r"""Split the unbiased risk by ordinary class, :math:`r_k = \sum_i w_i W_{ik}\, \ell(k, g(x_i))`: (K,)."""
         y_bar, sample_weight = self._check(logits, y_bar), self._check_weights(logits, sample_weight)
-        counts = self.count(y_bar, sample_weight)
+        counts = self._whole(self.count(y_bar, sample_weight))
         scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
         scales = risk.weighted_scales(scales, sample_weight)
         scores = self.class_scores(logits if self.head is None else self.head(logits))
-        return risk.class_risks(self.loss(scores), risk.batch_weights(y_bar, scales, self.inverse))
+        return self._whole(risk.class_risks(self.loss(scores), risk.batch_weights(y_bar, scales, self.inverse)))
 
     # ---- what a step is made of; nothing is checked, and leading axes are free ----------------------------------
 
@@ -148,6 +163,10 @@ class Objective(nn.Module):
 
     # ---- inside -------------------------------------------------------------------------------------------------
 
+    def _whole(self, mine: Tensor) -> Tensor:
+        """Sum over the processes of the group, where there is one."""
+        return mine if self.reduce is None else self.reduce(mine)
+
     def _shares(self, counts: Tensor, y_bar: Tensor, *, count: bool) -> tuple[Tensor, Tensor | float]:
         """π̄ and α: as given, or from the labels counted so far, or, when none were, from this batch."""
         if count and not torch._C._functorch.is_functorch_wrapped_tensor(y_bar):
@@ -170,7 +189,8 @@ class Objective(nn.Module):
                 f"for each of `logits`; got shape {tuple(y_bar.shape)}"
             )
         plain = not torch._C._functorch.is_functorch_wrapped_tensor(y_bar) and not torch.compiler.is_compiling()
-        if plain and y_bar.device.type == "cpu":
+        nothing_here = self.reduce is not None and y_bar.numel() == 0  # other processes have the rows
+        if plain and y_bar.device.type == "cpu" and not nothing_here:
             checked, _ = check_labels(y_bar, self.n_classes)
             return torch.from_numpy(checked)
         return y_bar if y_bar.dim() < logits.dim() else y_bar.bool()

@@ -5,6 +5,8 @@ Y. Gao, M.-L. Zhang. Discriminative complementary-label learning with weighted l
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -22,7 +24,7 @@ class Discriminative(LabelAverage):
     ----------
     n_classes : K
     weighted : L-W rather than L-UW.
-    alpha : as of :class:`~naysayer.objectives.Objective`.
+    options : alpha and group, as of :class:`~naysayer.objectives.Objective`.
 
     Examples
     --------
@@ -33,8 +35,8 @@ class Discriminative(LabelAverage):
     1.732867...
     """
 
-    def __init__(self, n_classes: int, weighted: bool = False, *, alpha: float | None = None) -> None:
-        super().__init__(n_classes, alpha=alpha)
+    def __init__(self, n_classes: int, weighted: bool = False, **options: Any) -> None:
+        super().__init__(n_classes, **options)
         self.weighted = weighted
 
     def label_losses(self, logits: Tensor) -> Tensor:

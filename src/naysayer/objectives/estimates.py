@@ -5,6 +5,8 @@ W.-I Lin, H.-T. Lin. Reduction from complementary-label learning to probability 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
@@ -34,7 +36,7 @@ class ProbabilityEstimate(Objective):
     n_classes : K
     transition : (K, K) matrix Q of the labels; uniform if None.
     layer : have the layer, CPE-T rather than CPE-I.
-    alpha : as of :class:`~naysayer.objectives.Objective`.
+    alpha, group : as of :class:`~naysayer.objectives.Objective`.
 
     Examples
     --------
@@ -54,8 +56,9 @@ class ProbabilityEstimate(Objective):
         layer: bool = False,
         *,
         alpha: float | None = None,
+        group: Any = None,
     ) -> None:
-        super().__init__(n_classes, transition=transition, alpha=alpha)
+        super().__init__(n_classes, transition=transition, alpha=alpha, group=group)
         self.register_buffer("rows", _rows(self))
         self.layer = layer
         if layer:
@@ -87,8 +90,8 @@ class ForwardEstimate(Forward):
 
     rows: Tensor
 
-    def __init__(self, n_classes: int, transition: ArrayLike | None = None, *, alpha: float | None = None) -> None:
-        super().__init__(n_classes, transition, alpha=alpha)
+    def __init__(self, n_classes: int, transition: ArrayLike | None = None, **options: Any) -> None:
+        super().__init__(n_classes, transition, **options)
         self.register_buffer("rows", _rows(self))
 
     def class_scores(self, logits: Tensor) -> Tensor:

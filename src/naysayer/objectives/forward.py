@@ -6,6 +6,7 @@ X. Yu, T. Liu, M. Gong, D. Tao. Learning with biased complementary labels. ECCV 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
@@ -29,8 +30,10 @@ class Forward(Objective):
     0.6931471824645996
     """
 
-    def __init__(self, n_classes: int, transition: ArrayLike | None = None, *, alpha: float | None = None) -> None:
-        super().__init__(n_classes, cross_entropy, transition, alpha=alpha)
+    def __init__(
+        self, n_classes: int, transition: ArrayLike | None = None, *, alpha: float | None = None, group: Any = None
+    ) -> None:
+        super().__init__(n_classes, cross_entropy, transition, alpha=alpha, group=group)
 
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
         log_p = torch.log_softmax(logits, dim=-1)

@@ -6,6 +6,7 @@ L. Feng, T. Kaneko, B. Han, G. Niu, B. An, M. Sugiyama. Learning with multiple c
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ class UpperBound(Objective):
     ----------
     n_classes : K
     shape : "mae", "exp" or "log".
-    alpha : as of :class:`~naysayer.objectives.Objective`.
+    alpha, group : as of :class:`~naysayer.objectives.Objective`.
 
     Examples
     --------
@@ -40,8 +41,8 @@ class UpperBound(Objective):
     0.75
     """
 
-    def __init__(self, n_classes: int, shape: str = "log", *, alpha: float | None = None) -> None:
-        super().__init__(n_classes, alpha=alpha)
+    def __init__(self, n_classes: int, shape: str = "log", *, alpha: float | None = None, group: Any = None) -> None:
+        super().__init__(n_classes, alpha=alpha, group=group)
         self.shape = check_choice(shape, SHAPES, "`shape`")
 
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:

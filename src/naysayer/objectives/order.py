@@ -6,6 +6,8 @@ AISTATS 2023.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -28,7 +30,7 @@ class OrderPreserving(LabelAverage):
     ----------
     n_classes : K
     weighted : OP-W rather than OP.
-    alpha : as of :class:`~naysayer.objectives.Objective`.
+    options : alpha and group, as of :class:`~naysayer.objectives.Objective`.
 
     Examples
     --------
@@ -39,8 +41,8 @@ class OrderPreserving(LabelAverage):
     0.086643...
     """
 
-    def __init__(self, n_classes: int, weighted: bool = False, *, alpha: float | None = None) -> None:
-        super().__init__(n_classes, alpha=alpha)
+    def __init__(self, n_classes: int, weighted: bool = False, **options: Any) -> None:
+        super().__init__(n_classes, **options)
         self.weighted = weighted
 
     def label_losses(self, logits: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ T. Ishida, G. Niu, W. Hu, M. Sugiyama. Learning from complementary labels. NIPS 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -45,8 +47,9 @@ class PairwiseComparison(Objective):
         *,
         alpha: float | None = None,
         as_printed: bool = False,
+        group: Any = None,
     ) -> None:
-        super().__init__(n_classes, pairwise(binary), transition, alpha=alpha)
+        super().__init__(n_classes, pairwise(binary), transition, alpha=alpha, group=group)
         self.binary, self.as_printed = get_binary(binary), as_printed
         z = torch.linspace(-3, 3, 13)
         if not torch.allclose(self.binary(z) + self.binary(-z), torch.ones_like(z), atol=1e-5):

@@ -7,6 +7,7 @@ learning. ICML 2020.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,8 +32,8 @@ class Progressive(Objective):
     1.386294...
     """
 
-    def __init__(self, n_classes: int, *, alpha: float | None = None) -> None:
-        super().__init__(n_classes, alpha=alpha)
+    def __init__(self, n_classes: int, *, alpha: float | None = None, group: Any = None) -> None:
+        super().__init__(n_classes, alpha=alpha, group=group)
 
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
         ruled_out = y_bar if is_sets(y_bar) else one_hot(y_bar, self.n_classes)

@@ -6,6 +6,8 @@ selected-completely-at-random setting is more practical. ICML 2024.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -33,6 +35,7 @@ class NegativeUnlabelled(Objective):
     ----------
     n_classes : K
     class_prior : (K,) share of each class among the examples; if None, it follows from the labels.
+    group : as of :class:`~naysayer.objectives.Objective`.
 
     Examples
     --------
@@ -42,8 +45,8 @@ class NegativeUnlabelled(Objective):
 
     class_prior: Tensor | None
 
-    def __init__(self, n_classes: int, class_prior: ArrayLike | None = None) -> None:
-        super().__init__(n_classes, one_versus_rest)
+    def __init__(self, n_classes: int, class_prior: ArrayLike | None = None, *, group: Any = None) -> None:
+        super().__init__(n_classes, one_versus_rest, group=group)
         known = None if class_prior is None else check_prior(class_prior, self.n_classes, "`class_prior`")
         self.register_buffer("class_prior", known)
 

@@ -7,6 +7,7 @@ complementary labels. ICML 2020.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ class Surrogate(LabelAverage):
     ----------
     n_classes : K
     shape : "nl" (negative learning) or "exp".
-    alpha : as of :class:`~naysayer.objectives.Objective`.
+    options : alpha and group, as of :class:`~naysayer.objectives.Objective`.
 
     Examples
     --------
@@ -36,8 +37,8 @@ class Surrogate(LabelAverage):
     0.287682...
     """
 
-    def __init__(self, n_classes: int, shape: str = "nl", *, alpha: float | None = None) -> None:
-        super().__init__(n_classes, alpha=alpha)
+    def __init__(self, n_classes: int, shape: str = "nl", **options: Any) -> None:
+        super().__init__(n_classes, **options)
         self.shape = check_choice(shape, SHAPES, "`shape`")
 
     def label_losses(self, logits: Tensor) -> Tensor:

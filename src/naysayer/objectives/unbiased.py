@@ -6,6 +6,7 @@ T. Ishida, G. Niu, A. K. Menon, M. Sugiyama. Complementary-label learning for ar
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
@@ -79,8 +80,9 @@ class GradientAscent(Unbiased):
         gamma: float = 1.0,
         *,
         alpha: float | None = None,
+        group: Any = None,
     ) -> None:
-        super().__init__(n_classes, loss, transition, prior, alpha=alpha)
+        super().__init__(n_classes, loss, transition, prior, alpha=alpha, group=group)
         if not math.isfinite(beta):
             raise ValueError(f"`beta` must be a finite number; got {beta}")
         if not 0 <= gamma <= 1:
