@@ -476,6 +476,10 @@ def test_what_is_said_of_the_default_is_what_was_measured():
     for row in report:
         auto, others = row["accuracy"]["auto"], {k: v for k, v in row["accuracy"].items() if k != "true labels"}
         assert auto == max(others.values()), row["rows"]  # README: better than each member, and than a plain network
+    tuned = {row["rows"]: row["accuracy"] for row in result("tables")["tune"]}
+    assert [n for n, row in tuned.items() if row["auto"] < max(row[k] for k in row if k != "true labels")] == [100]
+    reached = "boosting reached {:.1f} and `auto` {:.1f}".format(*(100 * tuned[100][k] for k in ("boosting", "auto")))
+    assert reached in " ".join(PAGES["docs/accuracy.md"].split())
     few, more = (100 * row["accuracy"]["all"] for row in result("photos")["summary"][:2])
     readme = " ".join(PAGES["README.md"].split())
     assert f"of ten kinds, {few:.0f} % of new photos are named correctly; with 1,000 of them, {more:.0f} %" in readme
@@ -536,8 +540,10 @@ def test_what_is_said_of_estimates_for_photos_is_what_was_measured():
     counts = [f"{sum(held(fit, 'all') for fit in one['fits'])} of" for one in (once, mirrored)]
     assert "held the accuracy in {} the 20 fits to all photos, and in {} 20 mirrored".format(*counts) in page
     estimates = [f"{100 * row['estimate']:.1f}" for one in (once, mirrored) for row in one["summary"]]
-    words = "{} % in the mean of the five with 300 labels, then {}, {} and {} % (mirrored {}, {}, {} and {} %)"
-    assert words.format(*estimates) in page
+    width = 100 * np.mean([fit["high"] - fit["low"] for fit in once["fits"] if fit["labels"] == 300])
+    first = f"{estimates[0]} % in the mean of the five with 300 labels, whose intervals are {width:.0f} points wide"
+    then = "then {}, {} and {} % (mirrored {}, {}, {} and {} %)".format(*estimates[1:])
+    assert f"{first} on average, {then}" in page
 
 
 def test_mnist_came_out_as_expected():
