@@ -514,6 +514,8 @@ def test_pages_fit_the_screen_and_the_owner_sees_results(browser, visit, store, 
     assert "δ = 1/(K − 1) = 0.25 at every ε" in page.inner_text("#p-complement")
     assert "d = 2 options" in page.inner_text("#p-subset")
     assert fits()
+    page.evaluate("document.querySelectorAll('.plain td').forEach((cell) => (cell.textContent = '9'.repeat(40)))")
+    assert fits(), "a table that is too wide scrolls within itself"
     page.goto(f"{origin}/results")
     assert "Open the link" in page.inner_text("main") or "open the link" in page.inner_text("main")
     page.goto(f"{origin}/join#{store.new_owner_token()}")
