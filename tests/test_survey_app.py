@@ -339,7 +339,7 @@ def test_a_question_alone_has_no_table(tmp_path):
 
 def test_numbers_for_people():
     assert [percent(v) for v in (-0.3, 0.004, 0.255, 1.7)] == ["0%", "0%", "26%", "100%"]
-    assert [points(v) for v in (-0.034, 0.1)] == ["−3", "10"]
+    assert [points(v) for v in (-0.034, -0.003, 0.1)] == ["−3", "0", "10"]
 
 
 # ---- nothing else is kept -------------------------------------------------------------------------------------

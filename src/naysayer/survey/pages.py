@@ -75,7 +75,7 @@ def share_number(value: float) -> float:
 
 def points(value: float) -> str:
     """A difference of shares in whole points."""
-    return f"{100 * value:.0f}".replace("-", "−")
+    return f"{round(100 * value)}".replace("-", "−")
 
 
 pages = Pages(
