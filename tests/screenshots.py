@@ -17,7 +17,6 @@ from sklearn.datasets import load_digits, load_sample_image
 
 import reports
 from browser import DESKTOP, PHONE, chromium, served
-from naysayer import complement
 from naysayer.collect.app import make_app
 from naysayer.collect.learn import add_training, train
 from naysayer.collect.people import invite_to, owner_of
@@ -115,7 +114,7 @@ def colleagues(folder: Path) -> tuple[Any, SurveyStore]:
     """The survey of the examples, answered by 2,400 people as their devices would."""
     survey = read_survey(ROOT / "examples" / "survey.toml")
     store = SurveyStore(folder / "survey.db", survey)
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(3)
     chances = {  # given the team: what people of each suffer from most
         "stress": [
             [0.6, 0.05, 0.05, 0.1, 0.1, 0.1],
@@ -125,6 +124,8 @@ def colleagues(folder: Path) -> tuple[Any, SurveyStore]:
         + [[0.1, 0.1, 0.05, 0.05, 0.1, 0.6]],
         "leaving": [[0.15, 0.15, 0.7], [0.2, 0.2, 0.6], [0.45, 0.2, 0.35], [0.1, 0.1, 0.8]],
         "harassed": [[0.08, 0.92], [0.12, 0.88], [0.2, 0.8], [0.05, 0.95]],
+        "wish": [[0.1, 0.3, 0.1, 0.2, 0.05, 0.1, 0.05, 0.05, 0.03, 0.02]] * 2
+        + [[0.2, 0.1, 0.05, 0.1, 0.3, 0.1, 0.05, 0.05, 0.03, 0.02]] * 2,
     }
     for i in range(2400):
         team, years = rng.choice(4, p=(0.4, 0.3, 0.2, 0.1)), rng.choice(3, p=(0.2, 0.35, 0.45))
@@ -132,10 +133,8 @@ def colleagues(folder: Path) -> tuple[Any, SurveyStore]:
         for name, rows in chances.items():
             question = survey.question(name)
             true = rng.choice(len(rows[team]), p=rows[team])
-            stored[name] = complement([true], len(question.options), transition=question.transition, random_state=rng)[
-                0
-            ]
-        answers = {name: survey.question(name).options[int(k)].id for name, k in stored.items()}
+            stored[name] = rng.choice(len(question.outcomes), p=question.transition[true])
+        answers = {name: (q := survey.question(name)).stored(q.outcomes[k]) for name, k in stored.items()}
         store.add(f"{i:032x}", answers)
     return survey, store
 

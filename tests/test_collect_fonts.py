@@ -175,11 +175,14 @@ def test_a_survey_fits_in_any_font(device, names, tmp_path):
         options = tuple(Option(f"o{k}", f"{k} {names[k % 3]}"[:100]) for k in range(n))
         return SurveyQuestion(name, f"What about {names[n % 3]}"[:120], options, mode, epsilon)
 
-    modes = (("a", 3), ("b", 5, "complementary"), ("c", 12, "calibrated", 1.0), ("d", 2, "randomised_response", 0.7))
+    modes = [("a", 3), ("b", 5, "complementary"), ("c", 12, "calibrated", 1.0), ("d", 2, "randomised_response", 0.7)]
+    modes.append(("e", 9, "subset", 0.5))
     survey = Survey(names[0][:120], names[1], tuple(question(*mode) for mode in modes))
     store, rng = SurveyStore(tmp_path / "survey.db", survey), np.random.default_rng(0)
     for i in range(60):
-        store.add(f"{i:032x}", {q.id: q.options[rng.integers(len(q.options))].id for q in survey.questions})
+        store.add(
+            f"{i:032x}", {q.id: q.stored(rng.choice(len(q.options), q.size, replace=False)) for q in survey.questions}
+        )
     with served(lambda site: survey_app.make_app(survey, store, site)) as site:
         page = device.open(f"{site.origin}/s/{store.key}")
         for one in survey.questions:
@@ -192,6 +195,7 @@ def test_a_survey_fits_in_any_font(device, names, tmp_path):
         page.wait_for_selector("#thanks:not([hidden])")
         device.assert_fits(page, HIGH)
         page.goto(f"{site.origin}/s/{store.key}/privacy")
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         device.assert_fits(page, HIGH)
         page.route("**/results/prediction/*", lambda route: route.fulfill(body="<p>Learned elsewhere.</p>"))
         page.goto(f"{site.origin}/join#{store.new_owner_token()}")

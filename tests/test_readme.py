@@ -235,7 +235,7 @@ def respond(said: str, file: str) -> None:
     """Answer a survey as people's devices do."""
     asked, rng = read_survey(file), np.random.default_rng(0)
     for i in range(RESPONDENTS):
-        answers = {q.id: {q.says: q.options[rng.integers(len(q.options))].id} for q in asked.questions}
+        answers = {q.id: q.stored(rng.choice(len(q.options), q.size, replace=False)) for q in asked.questions}
         body = {"id": f"{i:032x}", "answers": answers}
         link = re.search(r"http\S+/s/\S+", said)[0]
         httpx.post(f"{link}/answers", headers={"x-naysayer": "1"}, json=body, timeout=120).raise_for_status()

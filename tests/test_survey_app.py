@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
+import math
 import re
 import signal
 import subprocess
@@ -16,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from browser import served
-from naysayer import cli, complement
+from naysayer import cli
 from naysayer.collect import serving
 from naysayer.collect.database import StoreError
 from naysayer.collect.security import Site
@@ -36,6 +38,7 @@ SURVEY = Survey(
             "leave", "Will you leave?", tuple(Option(f"l{k}", f"Leave {k}") for k in range(3)), "calibrated", 2.0
         ),
         SurveyQuestion("stole", "Ever stolen?", (Option("y", "Yes"), Option("n", "No")), "randomised_response", 1.0),
+        SurveyQuestion("wish", "A wish?", tuple(Option(f"w{k}", f"Wish {k}") for k in range(6)), "subset", 0.5),
     ),
 )
 LOCAL = Site("127.0.0.1", 8000)
@@ -72,11 +75,13 @@ def join(client, token):
 
 
 def test_answers_are_stored_once(client, store):
-    body = letter(age={"is": "a2"}, vote={"not": "v0"}, leave={"not": "l1"}, stole={"said": "y"})
+    said = {"age": {"is": "a2"}, "vote": {"not": "v0"}, "leave": {"not": "l1"}, "stole": {"drawn": "y"}}
+    said["wish"] = {"drawn": ["w0", "w4"]}
+    body = letter(**said)
     assert send(client, store, body).json() == {"new": True}
     assert send(client, store, body).json() == {"new": False}
     assert send(client, store, letter(2)).json() == {"new": True}
-    assert store.answers() == [{"age": "a2", "vote": "v0", "leave": "l1", "stole": "y"}, {"vote": "v1"}]
+    assert store.answers() == [said, {"vote": {"not": "v1"}}], "what was shown, word for word"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +97,13 @@ def test_answers_are_stored_once(client, store):
         ({"id": 5, "answers": {"vote": {"not": "v1"}}}, "id: input should be a valid string"),
         ({"id": "0" * 32, "answers": {}}, "answers: dictionary should have at least 1 item"),
         ({"id": "0" * 32, "answers": {"vote": "v1"}}, "answers.vote: input should be a valid dictionary"),
-        ({"id": "0" * 32, "answers": {"vote": {"not": 1}}}, "answers.vote.not: input should be a valid string"),
+        ({"id": "0" * 32, "answers": {"vote": {"not": 1}}}, "answers.vote.not.str: input should be a valid string"),
+        (letter(vote={"not": ["v1"]}), "the answer to 'vote' must be {\"not\": option}"),
+        (letter(wish={"drawn": "w1"}), "the answer to 'wish' must be {\"drawn\": [2 options]}"),
+        (letter(wish={"drawn": ["w1"]}), "the answer to 'wish' must name 2 different options; got 1"),
+        (letter(wish={"drawn": ["w1", "w1"]}), "the answer to 'wish' must name 2 different options; got 2"),
+        (letter(wish={"drawn": ["w1", "v1"]}), "the answer to 'wish' must name one of its options; got 'v1'"),
+        (letter(wish={"drawn": ["w1"] * 51}), "the answer to 'wish' must name 2 different options; got 51"),
         ({**letter(), "ip": "1.2.3.4"}, "ip: extra inputs are not permitted"),
         (letter(hair={"is": "red"}), "answers must be to questions of this survey; got 'hair'"),
         (letter(vote={"is": "v1"}), "the answer to 'vote' must be {\"not\": option}"),
@@ -153,7 +164,7 @@ def test_pages_show_texts_as_text_and_load_nothing_from_elsewhere(client, store)
     token = store.new_owner_token()
     join(client, token)
     for k in range(400):
-        send(client, store, letter(k, age={"is": "a0"}, vote={"not": "v2"}, leave={"not": "l0"}, stole={"said": "y"}))
+        send(client, store, letter(k, age={"is": "a0"}, vote={"not": "v2"}, leave={"not": "l0"}, stole={"drawn": "y"}))
     for path in (f"/s/{store.key}", f"/s/{store.key}/privacy", "/results", "/results/prediction/vote"):
         response = client.get(path)
         assert response.status_code == 200, path
@@ -179,11 +190,13 @@ def test_the_script_gets_the_matrix_that_the_estimates_use(client, store):
     text = client.get(f"/s/{store.key}").text
     found = json.loads(re.search(r'<script type="application/json" id="questions">(.*?)</script>', text)[1])
     for told, question in zip(found, SURVEY.questions, strict=True):
-        n = len(question.options)
+        n, size = len(question.options), told["size"] or 1
         assert told["options"] == [option.id for option in question.options]
         assert told["says"] == question.says
-        drawn = np.full((n, n), (1 - told["truth"]) / (n - 1))
-        np.fill_diagonal(drawn, told["truth"])
+        assert (told["size"] is None) == (question.mode != "subset")
+        sets = list(itertools.combinations(range(n), size))
+        with_it, without = math.comb(n - 1, size - 1), math.comb(n - 1, size)
+        drawn = [[told["truth"] / with_it if k in s else (1 - told["truth"]) / without for s in sets] for k in range(n)]
         np.testing.assert_allclose(drawn, question.transition, atol=1e-15)
 
 
@@ -202,14 +215,17 @@ def test_the_privacy_page_says_what_holds_with_its_numbers(client, store):
     assert "δ = 1/(K − 1) = 0.333 at every ε" in text
     assert "With so few options this is weak" in text
     assert "Repeated surveys add up" in text
-    assert "the ε of this survey sum to 3, not counting the complementary labels" in text
+    assert "The ε of this survey sum to 3.5, not counting the complementary labels" in text
+    assert "Your device stores 2 of the 6 options, drawn at random: the one you chose is among them" in text
+    assert "No result of fewer than 10 people" in text
+    assert "reloading the page does not draw again" in text
     assert "With probability 6.3% it is the very option you chose" in text  # 1 / (1 + 2 e²)
     assert "the one you chose with probability 73.1%" in text  # e / (e + 1)
     assert "randomised response with ε = 1.06 needs about the same number of people and rules nothing out" in text
     for mode, epsilon in (("complementary", None), ("calibrated", 2.0), ("randomised_response", 0.5)):
         assert f"{respondents_needed(mode, 4, epsilon, 0.05):,}" in text
     entries = privacy_numbers(SURVEY)["private"]
-    assert [entry["question"].id for entry in entries] == ["vote", "leave", "stole"]
+    assert [entry["question"].id for entry in entries] == ["vote", "leave", "stole", "wish"]
     assert "complementary" not in entries[2]["needed"], "with two options it is refused"
     assert entries[0]["left"][0] == (1, 3.0, 0.0)
 
@@ -261,14 +277,9 @@ def fill(store, n, seed=0):
     rng = np.random.default_rng(seed)
     truth = {q.id: rng.integers(len(q.options), size=n) for q in SURVEY.questions}
     truth["vote"] = np.where(rng.random(n) < 0.8, truth["age"], truth["vote"])
-    drawn = {
-        q.id: truth[q.id]
-        if not q.private
-        else complement(truth[q.id], len(q.options), transition=q.transition, random_state=rng)
-        for q in SURVEY.questions
-    }
     for i in range(n):
-        store.add(f"{i:032x}", {q.id: q.options[drawn[q.id][i]].id for q in SURVEY.questions})
+        drawn = {q.id: rng.choice(len(q.outcomes), p=q.transition[truth[q.id][i]]) for q in SURVEY.questions}
+        store.add(f"{i:032x}", {q.id: q.stored(q.outcomes[drawn[q.id]]) for q in SURVEY.questions})
     return truth
 
 
@@ -289,7 +300,29 @@ def test_results_show_shares_tables_and_predictions(owner, store):
     assert owner.get("/results/prediction/age").status_code == 404
     found = owner.get("/api/results").json()
     assert found["respondents"] == 600
-    assert len(found["tables"]) == 6
+    assert len(found["tables"]) == 10
+
+
+def test_few_answers_show_no_result(owner, store):
+    fill(store, 9)
+    page = owner.get("/results").text
+    assert "9</b> people have answered" in page
+    assert '<svg class="bar-chart"' not in page
+    assert page.count("Results are shown from 10 answers on; there are 9.") == len(SURVEY.questions)
+    assert "Too few people to show: a table takes 10 who answered both" in page
+    found = owner.get("/api/results").json()
+    assert (found["minimum"], found["tables"]) == (10, [])
+    assert [q["shares"] for q in found["questions"]] == [[]] * len(SURVEY.questions)
+
+
+def test_a_table_says_who_is_not_in_it(owner, store):
+    for i in range(60):
+        age = {"age": {"is": "a2" if i < 3 else f"a{i % 2}"}}
+        store.add(f"{i:032x}", age | {"vote": {"not": f"v{i % 4}"}})
+    page = owner.get("/results?rows=vote&columns=age").text
+    assert "10 people who answered both are not in this table" in page
+    assert page.count('<td class="none"') == 4
+    assert "n = 50" not in page
 
 
 def test_a_question_alone_has_no_table(tmp_path):
@@ -297,7 +330,7 @@ def test_a_question_alone_has_no_table(tmp_path):
     store = SurveyStore(tmp_path / "one.db", survey)
     client = TestClient(make_app(survey, store, LOCAL), base_url=LOCAL.origin)
     join(client, store.new_owner_token())
-    store.add("0" * 32, {"vote": "v0"})
+    store.add("0" * 32, {"vote": {"not": "v0"}})
     page = client.get("/results").text
     assert "Two questions together" not in page
     assert "1</b> person has answered" in page
@@ -306,7 +339,7 @@ def test_a_question_alone_has_no_table(tmp_path):
 
 def test_numbers_for_people():
     assert [percent(v) for v in (-0.3, 0.004, 0.255, 1.7)] == ["0%", "0%", "26%", "100%"]
-    assert [points(v) for v in (-0.034, 0.1)] == ["−3", "10"]
+    assert [points(v) for v in (-0.034, -0.003, 0.1)] == ["−3", "0", "10"]
 
 
 # ---- nothing else is kept -------------------------------------------------------------------------------------
@@ -420,18 +453,19 @@ def test_the_command_serves_and_tells_the_results(place, run):
     code, out, err = run(place, "--results")
     assert (code, err) == (0, "")
     assert "Work and well-being: 1 respondents" in out
-    assert "Too few answers to rely on" in out
+    assert "no result is of fewer than 10" in out
+    assert "Results are shown from 10 answers on; there is 1." in out
     assert "Nobody has answered this yet." in out
     found = json.loads(run(place, "--results", "--json")[1])
-    assert [q["answers"] for q in found["questions"]] == [1, 0, 1, 0, 0]
-    assert [p["problem"][:7] for p in found["predictions"]] == ["Too few"] * 3
+    assert [q["answers"] for q in found["questions"]] == [1, 0, 1, 0, 0, 0]
+    assert [p["problem"][:7] for p in found["predictions"]] == ["Too few"] * 4
 
 
 def test_links_for_others_come_with_a_warning(place, run, monkeypatch):
     monkeypatch.setattr(serving, "serve", lambda app, listener, ready: (listener.close(), ready()))
     code, out, _ = run(place, "--host", "0.0.0.0")
     assert code == 0
-    assert "Work and well-being: 5 questions, 3 of them private" in out
+    assert "Work and well-being: 6 questions, 4 of them private" in out
     assert "put a proxy with https before it" in out
     code, out, _ = run(place, "--public", "https://survey.example.org")
     assert "respondents, the same link for all: https://survey.example.org/s/" in out

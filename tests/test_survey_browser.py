@@ -28,6 +28,7 @@ SURVEY = Survey(
         marked("complement", 5, "complementary"),
         marked("calibrated", 3, "calibrated", 1.0),
         marked("response", 2, "randomised_response", 1.0),
+        marked("subset", 6, "subset", 0.5),
     ),
 )
 PRIVATE = [question for question in SURVEY.questions if question.private]
@@ -72,9 +73,11 @@ class Visit:
         self.options(question).nth(k).click()
 
     def drawn(self, question):
-        """What the page says it will store, as the place of an option."""
-        text = self.page.locator(f"#q-{question.id} .stored b").inner_text().removeprefix("not ").strip("“”")
-        return [option.text for option in question.options].index(text)
+        """What the page says it will store, as the places of options."""
+        says, _, texts = self.page.locator(f"#q-{question.id} .stored b").inner_text().partition(" ")
+        assert says == question.says
+        names = [option.text for option in question.options]
+        return tuple(names.index(text) for text in texts.strip("“”").split("”, “"))
 
     def review(self):
         self.page.click("#to-review")
@@ -138,7 +141,7 @@ def test_the_true_choice_leaves_the_browser_nowhere(visit, store, k):
     one, question = visit(**(PHONE if k % 2 else DESKTOP)), SURVEY.questions[1]
     loaded = len(one.requests)
     one.choose(question, k)
-    assert one.drawn(question) != k
+    assert one.drawn(question) != (k,)
     assert [mark for mark in marks(question) if mark in one.kept()] == []
     letter = one.review()
     assert [mark for mark in marks(question) if mark in one.kept()] == []
@@ -152,7 +155,7 @@ def test_the_true_choice_leaves_the_browser_nowhere(visit, store, k):
     found = [option.id for option in question.options if option.id in everything]
     assert found == [drawn], "what was drawn is there, so that this test would find the truth too"
     assert one.bodies() == [letter]
-    assert store.answers() == [{"complement": drawn}]
+    assert store.answers() == [{"complement": {"not": drawn}}]
 
 
 @pytest.mark.parametrize("question", PRIVATE, ids=lambda question: question.mode)
@@ -160,15 +163,18 @@ def test_only_what_was_shown_is_sent_in_every_mode(visit, store, question):
     for k in range(len(question.options)):
         one = visit()
         one.choose(question, k)
-        shown = question.options[one.drawn(question)].id
+        shown = question.stored(one.drawn(question))
         letter = one.review()
+        value = one.page.locator("#letter li").nth(SURVEY.questions.index(question)).locator(".value").inner_text()
+        assert value.startswith(f"{question.says} “Words")
         one.send()
-        assert letter["answers"] == {question.id: {question.says: shown}}
+        assert letter["answers"] == {question.id: shown}
         assert one.bodies() == [letter]
         others = [r for r in one.sent() if not r.startswith("POST")]
         assert [mark for mark in marks(question) if any(mark in text for text in others)] == []
         assert [mark for mark in marks(question) if mark in one.kept()] == []
         one.context.close()
+        assert shown in [row[question.id] for row in store.answers()], "stored as it was shown"
     assert store.count() == len(question.options)
 
 
@@ -201,17 +207,24 @@ def test_the_draw_is_the_matrix_of_the_estimates(visit, question):
     counts = page.evaluate(
         """async ([n, times]) => {
           const { draw } = await import("/static/survey_draw.js");
-          const { id, truth } = JSON.parse(document.getElementById("questions").textContent).find((q) => q.id === n);
-          const size = document.querySelectorAll(`#q-${id} [role=radio]`).length;
-          const counts = Array.from({ length: size }, () => new Array(size).fill(0));
-          for (let y = 0; y < size; y++) for (let i = 0; i < times; i++) counts[y][draw(y, size, truth)]++;
+          const asked = JSON.parse(document.getElementById("questions").textContent);
+          const { id, truth, size } = asked.find((q) => q.id === n);
+          const K = document.querySelectorAll(`#q-${id} [role=radio]`).length;
+          const counts = Array.from({ length: K }, () => ({}));
+          for (let y = 0; y < K; y++)
+            for (let i = 0; i < times; i++) {
+              const set = draw(y, K, truth, size ?? 1).join();
+              counts[y][set] = (counts[y][set] ?? 0) + 1;
+            }
           return counts;
         }""",
         [question.id, 20_000],
     )
-    assert np.shape(counts) == (n, n)
+    assert len(counts) == n
+    sets = [",".join(map(str, places)) for places in question.outcomes]
     for row, probabilities in zip(counts, question.transition, strict=True):
-        assert_frequencies(row, probabilities)
+        assert set(row) <= set(sets)
+        assert_frequencies([row.get(one, 0) for one in sets], probabilities)
 
 
 def test_whole_numbers_are_drawn_without_the_bias_of_a_remainder(visit):
@@ -238,7 +251,7 @@ def test_one_choice_has_one_draw_however_often_it_is_looked_at(visit):
     letter = one.review()
     one.page.click("#change")
     one.page.locator(f"#q-{question.id} .clear").click()
-    assert one.page.locator("#count").inner_text() == "0 of 4 answered"
+    assert one.page.locator("#count").inner_text() == "0 of 5 answered"
     one.choose(question, 0)
     assert one.review() == letter
 
@@ -246,7 +259,7 @@ def test_one_choice_has_one_draw_however_often_it_is_looked_at(visit):
 # ---- reload, back, offline --------------------------------------------------------------------------------------
 
 
-def test_a_reload_in_the_middle_forgets_everything(visit, store):
+def test_a_reload_in_the_middle_forgets_what_was_chosen(visit, store):
     one = visit()
     for question in SURVEY.questions:
         one.choose(question, 0)
@@ -256,6 +269,70 @@ def test_a_reload_in_the_middle_forgets_everything(visit, store):
     assert one.page.locator("[aria-checked=true]").count() == 0
     assert "id-" not in one.kept()
     assert (store.count(), one.bodies()) == (0, [])
+
+
+def test_a_reload_keeps_the_draw_of_every_option(visit, store):
+    one = visit()
+
+    def shown():
+        found = {}
+        for question in PRIVATE:
+            for k in range(len(question.options)):
+                one.choose(question, k)
+                found[question.id, k] = one.drawn(question)
+        return found
+
+    first = shown()
+    for _ in range(3):
+        one.page.reload()
+        one.page.wait_for_selector("#ask:not([hidden])")
+        assert shown() == first
+    one.page.goto("about:blank")
+    one.page.go_back()
+    one.page.wait_for_selector("#ask:not([hidden])")
+    assert shown() == first
+    assert store.count() == 0, "nothing is sent to keep it"
+    assert visit().page.evaluate("({ ...sessionStorage })") == {}, "another visitor knows nothing of it"
+
+
+@pytest.mark.parametrize("question", PRIVATE, ids=lambda question: question.mode)
+def test_what_the_tab_keeps_is_the_same_whatever_was_chosen(visit, question):
+    """The draws of all options are kept at once: choosing another one, or clearing it, changes not a byte."""
+    one = visit()
+    one.choose(question, 0)
+    kept = one.kept()
+    assert "draws" in kept
+    for k in range(1, len(question.options)):
+        one.choose(question, k)
+        assert one.kept() == kept
+    one.page.locator(f"#q-{question.id} .clear").click()
+    assert one.kept() == kept
+
+
+def test_the_draws_are_erased_before_the_letter_goes(visit):
+    """Letter and draws together would tell the choice, so they are never there at once, not even without a network."""
+    one = visit()
+    one.choose(SURVEY.questions[1], 4)
+    one.review()
+    assert "draws" in one.kept()
+    one.context.set_offline(True)
+    one.page.click("#send")
+    one.page.wait_for_selector("#status:has-text('No connection')")
+    assert "draws" not in one.kept()
+    one.context.set_offline(False)
+    one.page.wait_for_selector("#thanks:not([hidden])")
+    assert "draws" not in one.kept()
+
+
+def test_draws_that_do_not_fit_the_questions_are_made_anew(visit):
+    one = visit()
+    one.choose(PRIVATE[0], 1)
+    (key,) = one.page.evaluate("Object.keys(sessionStorage)")
+    one.page.evaluate("(key) => sessionStorage.setItem(key, JSON.stringify({ asked: '[]', draws: {} }))", key)
+    one.page.reload()
+    one.page.wait_for_selector("#ask:not([hidden])")
+    one.choose(PRIVATE[0], 1)
+    assert one.drawn(PRIVATE[0]) != (1,)
 
 
 def test_the_back_button_goes_a_step_back_and_never_sends_again(visit, store):
@@ -295,7 +372,7 @@ def test_leaving_the_page_and_coming_back_shows_no_choice(visit, address):
         one.page.evaluate(f"() => dispatchEvent(new PageTransitionEvent('{event}', {{ persisted: true }}))")
     one.page.wait_for_selector("#ask:not([hidden])")
     assert one.page.locator("[aria-checked=true]").count() == 0
-    assert one.page.locator("#count").inner_text() == "0 of 4 answered"
+    assert one.page.locator("#count").inner_text() == "0 of 5 answered"
 
 
 def test_without_a_network_the_letter_waits_and_goes_once(visit, store):
@@ -312,7 +389,7 @@ def test_without_a_network_the_letter_waits_and_goes_once(visit, store):
     assert store.count() == 0
     one.context.set_offline(False)
     one.page.wait_for_selector("#thanks:not([hidden])")
-    assert store.answers() == [{"complement": letter["answers"]["complement"]["not"]}]
+    assert store.answers() == [letter["answers"]]
     assert all(body == letter for body in one.bodies())
 
 
@@ -381,6 +458,20 @@ def test_the_survey_can_be_answered_by_keyboard(visit, store):
     assert store.count() == 1
 
 
+def test_the_owner_sees_no_result_of_few_people(browser, store, address):
+    page, origin = browser.new_page(), address.split("/s/")[0]
+    for i in range(60):
+        team = "id-public2-zq" if i < 4 else f"id-public{i % 2}-zq"
+        store.add(f"{i:032x}", {"public": {"is": team}, "complement": {"not": f"id-complement{i % 5}-zq"}})
+    page.goto(f"{origin}/join#{store.new_owner_token()}")
+    page.wait_for_url("**/results")
+    assert page.locator(".card", has_text="What about calibrated?").first.locator(".bar-chart").count() == 0
+    assert page.locator(".cross thead th").all_inner_texts()[2] == "Words public2 qz", "without a number"
+    assert page.locator(".cross td.none").count() == 5
+    assert "10 people who answered both are not in this table" in page.inner_text("#table")
+    page.close()
+
+
 def test_long_words_and_writing_from_right_to_left_fit_a_phone(browser, tmp_path):
     arabic, long = "\u0645\u0627 \u0647\u0648\u061f", "w" * 100
     question = SurveyQuestion("q", arabic, tuple(Option(f"o{k}", f"{k}{long[1:]}") for k in range(12)), "complementary")
@@ -402,7 +493,8 @@ def test_long_words_and_writing_from_right_to_left_fit_a_phone(browser, tmp_path
 def test_pages_fit_the_screen_and_the_owner_sees_results(browser, visit, store, address, size):
     rng = np.random.default_rng(0)
     for i in range(300):
-        store.add(f"{i:032x}", {q.id: q.options[rng.integers(len(q.options))].id for q in SURVEY.questions})
+        drawn = {q: rng.choice(len(q.options), q.size, replace=False) for q in SURVEY.questions}
+        store.add(f"{i:032x}", {q.id: q.stored(places) for q, places in drawn.items()})
     one = visit(**size)
     page, origin = one.page, address.split("/s/")[0]
 
@@ -412,6 +504,18 @@ def test_pages_fit_the_screen_and_the_owner_sees_results(browser, visit, store, 
     assert fits()
     page.goto(f"{address}/privacy")
     assert fits()
+    assert "δ" not in page.inner_text("main")
+    assert "ε" not in page.inner_text("main"), "experts' terms are folded away"
+    experts = page.locator("summary", has_text="In the terms of experts")
+    assert experts.count() == len(PRIVATE) + 1
+    for summary in page.locator("summary").all():
+        assert summary.bounding_box()["height"] >= 44
+        summary.click()
+    assert "δ = 1/(K − 1) = 0.25 at every ε" in page.inner_text("#p-complement")
+    assert "d = 2 options" in page.inner_text("#p-subset")
+    assert fits()
+    page.evaluate("document.querySelectorAll('.plain td').forEach((cell) => (cell.textContent = '9'.repeat(40)))")
+    assert fits(), "a table that is too wide scrolls within itself"
     page.goto(f"{origin}/results")
     assert "Open the link" in page.inner_text("main") or "open the link" in page.inner_text("main")
     page.goto(f"{origin}/join#{store.new_owner_token()}")

@@ -13,14 +13,18 @@ from naysayer.cli.console import Json, print_json, words
 
 
 def export_store(
-    store: Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL.")],
+    store: Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL; a survey's too.")],
     out: Annotated[Path, typer.Option(help="File to write: .csv, .parquet or .jsonl; .json for Label Studio.")],
     as_json: Json = False,
 ) -> None:
     """Write all of a store into a file: items, questions, answers and who gave them, but no tokens."""
     from naysayer.collect.exchange import export
     from naysayer.collect.store import Store
+    from naysayer.survey.store import is_survey
 
+    if is_survey(store):
+        export_survey(store, out, as_json)
+        return
     with Store.open(store) as answers:
         n, stand = export(answers, out), answers.progress().answers
     if as_json:
@@ -29,6 +33,22 @@ def export_store(
         print(f"{n:,} answers are in {out}")
     else:
         print(f"{n:,} answers and undos are in {out}; {stand:,} answers stand")
+
+
+def export_survey(store: str, out: Path, as_json: bool) -> None:
+    """Write what a survey's respondents' devices stored into a file."""
+    from naysayer.survey.export import export
+    from naysayer.survey.store import SurveyStore
+
+    answers = SurveyStore(store, None)
+    try:
+        n = export(answers, out)
+    finally:
+        answers.close()
+    if as_json:
+        print_json({"respondents": n, "file": str(out)})
+    else:
+        print(f"{n:,} respondents are in {out}, each as it was stored; the least number for results is not for rows")
 
 
 def import_file(

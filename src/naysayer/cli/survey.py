@@ -74,7 +74,7 @@ def _print_results(asked: Any, answers: Any, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print(f"{found['title']}: {found['respondents']:,} respondents\n")
+    print(f"{found['title']}: {found['respondents']:,} respondents; no result is of fewer than {found['minimum']:,}\n")
     for question, about in zip(asked.questions, found["questions"], strict=True):
         kind = about["mode"] or "as answered"
         print(f"{about['text']} ({kind}, {about['answers']:,} answers)")
@@ -91,4 +91,4 @@ def _print_results(asked: Any, answers: Any, as_json: bool) -> None:
             print(f"{about['question']}: the other answers predict it in {right} % of cases")
         else:
             print(f"{about['question']}: {about['problem']}")
-    print("\nCross-tables of every two questions: --json, or the page of results.")
+    print("\nCross-tables of every two questions: --json, or the page of results. Rows as stored: naysayer export.")

@@ -10,6 +10,7 @@ import secrets
 import threading
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,11 +29,11 @@ Key = Annotated[str, Path(max_length=100, description="The part of the link that
 
 
 class Submission(BaseModel):
-    """What a page sends: an id it made up, and for each question answered how the stored option reads."""
+    """What a page sends: an id it made up, and for each question answered what will be stored, as it was shown."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    answers: Annotated[dict[str, dict[Literal["is", "not", "said"], str]], Field(min_length=1)]
+    answers: Annotated[dict[str, dict[Literal["is", "not", "drawn"], str | list[str]]], Field(min_length=1)]
 
 
 class Stored(BaseModel):
@@ -156,7 +157,10 @@ def owner_routes(survey: Survey, store: SurveyStore, site: Site) -> APIRouter:
     @routes.get("/results", include_in_schema=False)
     def show(rows: str | None = None, columns: str | None = None) -> Response:
         answers = latest.answers()
-        found = [(question, results.shares(question, answers[question.id])) for question in survey.questions]
+        found = [
+            (q, results.shares(q, answers[q.id], minimum=survey.minimum), results.answered(answers[q.id]))
+            for q in survey.questions
+        ]
         n = len(answers[survey.questions[0].id])
         table = chosen_table(survey, answers, rows, columns)
         return pages("results.html", survey=survey, link=link, origin=site.origin, found=found, n=n, **table)
@@ -176,18 +180,17 @@ def owner_routes(survey: Survey, store: SurveyStore, site: Site) -> APIRouter:
     return routes
 
 
-def read_submission(survey: Survey, submission: Submission) -> dict[str, str]:
-    """Check what a page sent against the survey: question → stored option."""
+def read_submission(survey: Survey, submission: Submission) -> dict[str, Any]:
+    """Check what a page sent against the survey: question → what to store."""
     known = {question.id: question for question in survey.questions}
     stored = {}
     for name, value in submission.answers.items():
         if name not in known:
             raise HTTPException(422, f"answers must be to questions of this survey; got {name[:40]!r}")
         question = known[name]
-        if list(value) != [question.says]:
-            raise HTTPException(422, f'the answer to {name!r} must be {{"{question.says}": option}}')
-        option = next(iter(value.values()))
-        if option not in question.index:
-            raise HTTPException(422, f"the answer to {name!r} must name one of its options; got {option[:40]!r}")
-        stored[name] = option
+        try:
+            code = question.code(value)
+        except ValueError as error:
+            raise HTTPException(422, str(error)) from None
+        stored[name] = question.stored(question.named(np.array([code]))[0].nonzero()[0])
     return stored

@@ -14,9 +14,10 @@ REPEATS = (1, 2, 3, 5, 10)
 
 
 def for_script(question: SurveyQuestion) -> dict[str, Any]:
-    """What the page's script needs to draw: the options' names, how the drawn one reads, and t."""
+    """What the page's script needs to draw: the options' names, how what is drawn reads, t, and d where it is a set."""
     names = [option.id for option in question.options]
-    return {"id": question.id, "options": names, "says": question.says, "truth": question.truth}
+    size = question.size if question.mode == "subset" else None
+    return {"id": question.id, "options": names, "says": question.says, "truth": question.truth, "size": size}
 
 
 def privacy_numbers(survey: Survey) -> dict[str, Any]:
@@ -56,10 +57,9 @@ def chosen_table(survey: Survey, answers: dict[str, Any], rows: str | None, colu
     first, second = survey.question(rows), survey.question(columns)
     codes = answers[rows], answers[columns]
     if second.private:
-        table = results.cross_table(first, second, *codes)
+        table = results.cross_table(first, second, *codes, minimum=survey.minimum)
     else:
-        table = results.cross_table_by_group(first, second, *codes)
-        table = table if table.n.any() else None
+        table = results.cross_table_by_group(first, second, *codes, minimum=survey.minimum)
     return {"table": table, "picked": (first, second)}
 
 
@@ -75,7 +75,9 @@ def share_number(value: float) -> float:
 
 def points(value: float) -> str:
     """A difference of shares in whole points."""
-    return f"{100 * value:.0f}".replace("-", "−")
+    return f"{round(100 * value)}".replace("-", "−")
 
 
-pages = Pages("naysayer.survey", percent=percent, share=share_number, points=points, exp=math.exp)
+pages = Pages(
+    "naysayer.survey", percent=percent, share=share_number, points=points, exp=math.exp, too_few=results.too_few
+)

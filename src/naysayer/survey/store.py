@@ -1,9 +1,11 @@
 """Where a survey's answers are kept: what the pages sent, and nothing about who sent it.
 
-A row of ``submission`` holds an id that the page made up, the day, and the stored options. There is no address, no
-browser, no time of day, and no order: SQLite keeps the table sorted by the random id. (PostgreSQL lays rows down as
+A row of ``submission`` holds an id that the page made up, the day, and what was stored, in the words of the page that
+showed it: ``{"team": {"is": "Sales"}, "leaving": {"not": "Yes"}, "harassed": {"drawn": "No"}}``. There is no address,
+no browser, no time of day, and no order: SQLite keeps the table sorted by the random id. (PostgreSQL lays rows down as
 they come, and the privacy page then says so; SQLite's write-ahead log holds the latest in order until the server ends.)
-Rows are added, never changed.
+Rows are added, never changed, but for the step that put the rows of version 1, where "not Yes" was kept as "Yes",
+into this form.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ import os
 import secrets
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from typing import Any
 
-from sqlalchemy import Column, Connection, MetaData, Table, Text, func, insert, inspect, select
+from sqlalchemy import Column, Connection, MetaData, Table, Text, bindparam, func, insert, inspect, select, update
 
 from naysayer.collect.database import Database
 from naysayer.collect.schema import append_only
@@ -34,7 +37,7 @@ submission = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("day", Text, nullable=False),
-    Column("answers", Text, nullable=False),  # JSON: question → stored option
+    Column("answers", Text, nullable=False),  # JSON: question → what was stored, as it was shown
     sqlite_with_rowid=False,  # a row number would tell the order in which people answered
 )
 
@@ -46,7 +49,7 @@ class SurveyStore:
     ----------
     where : the path of a SQLite file, or a URL that begins with ``postgresql://``.
     survey : the survey whose answers these are. Once there are some, its options and modes may not change, since the
-        answers would mean something else; its words may.
+        answers would mean something else; its words may. None: whatever survey the store is of; it must be there.
     create : begin a new store where there is none; else it must be there.
 
     Examples
@@ -56,43 +59,52 @@ class SurveyStore:
     >>> colour = SurveyQuestion("colour", "Which?", (Option("red", "Red"), Option("blue", "Blue")))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = SurveyStore(os.path.join(folder, "survey.db"), Survey("Colours", "", (colour,)))
-    ...     print(store.add("00ff", {"colour": "red"}), store.add("00ff", {"colour": "red"}), store.answers())
+    ...     said = {"colour": {"is": "red"}}
+    ...     print(store.add("00ff", said), store.add("00ff", said), store.answers())
     ...     store.close()
-    True False [{'colour': 'red'}]
+    True False [{'colour': {'is': 'red'}}]
     """
 
-    def __init__(self, where: str | os.PathLike[str], survey: Survey, *, create: bool = True) -> None:
+    def __init__(self, where: str | os.PathLike[str], survey: Survey | None, *, create: bool = True) -> None:
         self._database = Database(where)
         self.name = self._database.name
         self.unordered = self._database.path is not None  # PostgreSQL lays rows down as they come
-        if not create and self._database.path is not None and not self._database.path.exists():
+        if not (create and survey) and self._database.path is not None and not self._database.path.exists():
             raise FileNotFoundError(f"no store of answers at {self._database.name}; serve the survey first")
         try:
             with self._database.reading() as connection:
-                _version(connection)  # of something else nothing may be changed, not even how its file is written
+                # of something else nothing may be changed, not even how its file is written
+                if _version(connection) == 0 and survey is None:
+                    raise ValueError(f"{self.name} must be a survey's store; it is empty; serve the survey first")
             self._database.write_ahead()
             with self._database.writing() as connection:
                 _migrate(connection)
-                _check_same(connection, survey, self._database.name)
+                if survey is not None:
+                    _check_same(connection, survey, self._database.name)
+                self.questions: dict[str, Any] = json.loads(_get(connection, "questions") or "{}")
                 self.key = _kept(connection, "key", secrets.token_urlsafe(16))
         except BaseException:
             self._database.close()
             raise
 
-    def add(self, name: str, answers: Mapping[str, str]) -> bool:
+    def add(self, name: str, answers: Mapping[str, Any]) -> bool:
         """Store one respondent's answers, durably; False where that id was stored before, and nothing is changed."""
         row = {"id": name, "day": datetime.now(timezone.utc).date().isoformat()}
         with self._database.writing() as connection:  # no other writes between the look and the insertion
             if connection.execute(select(submission.c.id).where(submission.c.id == name)).first() is not None:
                 return False
-            connection.execute(insert(submission).values(**row, answers=json.dumps(dict(answers), ensure_ascii=False)))
+            connection.execute(insert(submission).values(**row, answers=_dumps(dict(answers))))
         return True
 
-    def answers(self) -> list[dict[str, str]]:
+    def answers(self) -> list[dict[str, Any]]:
         """All stored answers, one dict a respondent, in the order of their random ids."""
+        return [row["answers"] for row in self.rows()]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All that is stored, one dict a respondent: id, day and answers, in the order of their random ids."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(submission.c.answers).order_by(submission.c.id))
-            return [json.loads(row.answers) for row in rows]
+            rows = connection.execute(select(submission).order_by(submission.c.id))
+            return [{"id": row.id, "day": row.day, "answers": json.loads(row.answers)} for row in rows]
 
     def count(self) -> int:
         """How many respondents there are."""
@@ -117,13 +129,49 @@ class SurveyStore:
         self._database.close()
 
 
+def is_survey(where: str | os.PathLike[str]) -> bool:
+    """Whether a place holds a survey's answers; nothing is made where nothing is."""
+    database = Database(where)
+    try:
+        if database.path is not None and not database.path.exists():
+            return False
+        with database.reading() as connection:
+            return inspect(connection).has_table("survey_meta")
+    finally:
+        database.close()
+
+
 def _create(connection: Connection) -> None:
     """Version 1."""
     metadata.create_all(connection)
     append_only(connection, "submission")
 
 
-MIGRATIONS = (_create,)  # in order, each from the version before it
+def _write_out(connection: Connection) -> None:
+    """Version 2: of "not Yes" and of "Yes, by a draw" version 1 kept "Yes" alone; now each row says which it is."""
+    reads = {None: "is", "complementary": "not", "calibrated": "not", "randomised_response": "drawn"}
+    says = {name: reads[q["mode"]] for name, q in json.loads(_get(connection, "questions") or "{}").items()}
+    rows = connection.execute(select(submission.c.id, submission.c.answers)).all()
+    if not rows:
+        return
+    if connection.dialect.name == "sqlite":
+        found = "SELECT sql FROM sqlite_master WHERE name = 'submission_no_update'"
+        again = connection.exec_driver_sql(found).scalar_one()
+        connection.exec_driver_sql("DROP TRIGGER submission_no_update")
+    else:
+        again = "ALTER TABLE submission ENABLE TRIGGER submission_append_only"
+        connection.exec_driver_sql("ALTER TABLE submission DISABLE TRIGGER submission_append_only")
+    connection.execute(
+        update(submission).where(submission.c.id == bindparam("name")).values(answers=bindparam("said")),
+        [
+            {"name": row.id, "said": _dumps({q: {says[q]: option} for q, option in json.loads(row.answers).items()})}
+            for row in rows
+        ],
+    )
+    connection.exec_driver_sql(again)
+
+
+MIGRATIONS = (_create, _write_out)  # in order, each from the version before it
 
 
 def _version(connection: Connection) -> int:
@@ -162,6 +210,10 @@ def _check_same(connection: Connection, survey: Survey, name: str) -> None:
             f"only its words may change; take another --store"
         )
     _put(connection, "questions", json.dumps(wanted))
+
+
+def _dumps(answers: dict[str, Any]) -> str:
+    return json.dumps(answers, ensure_ascii=False)
 
 
 def _count(connection: Connection) -> int:

@@ -1,16 +1,17 @@
 // The respondent's page. What was chosen lives in `chosen` alone: in no form, no storage, no address, no request.
-// What leaves this device is made by `letter`, and the page shows it first.
+// What leaves this device is made by `letter`, and the page shows it first. Draws are made for every option at
+// once, chosen or not, and kept in this tab until it is sent: so a reload does not draw again, and they tell no choice.
 
 import { Trouble, call, newId } from "/static/call.js";
-import { draw } from "/static/survey_draw.js";
+import { drawAll } from "/static/survey_draw.js";
 
 const page = document.querySelector("main.survey");
 const questions = JSON.parse(document.getElementById("questions").textContent);
 const place = page.dataset.path;
 const keep = `naysayer ${place}`; // what waits to be sent, already drawn, so that a reload does not draw it again
 const done = `${keep} sent`;
+const dice = `${keep} draws`; // erased when the letter is made: letter and draws together would tell the choice
 const chosen = new Map(); // question → place of the option
-const drawn = new Map(); // question and choice → place of the option to store; drawn once, or people could draw on
 let waiting = null; // the letter on its way
 let timer = 0;
 
@@ -28,21 +29,35 @@ const card = (question) => document.getElementById(`q-${question.id}`);
 const options = (question) => [...card(question).querySelectorAll("[role=radio]")];
 const words = (question, k) => options(question)[k].querySelector(".words").textContent;
 
+// question → for each option that can be chosen, the places of those to store; the same for as long as this tab is open
+let draws = null;
+function drawsOf(question) {
+  if (draws === null) {
+    const asked = JSON.stringify(questions.map((q) => [q.id, q.options.length, q.truth, q.size])); // else they do not fit
+    const kept = JSON.parse(shelf.getItem(dice) ?? "null");
+    if (kept?.asked === asked) draws = kept.draws;
+    else {
+      const secret = questions.filter((q) => q.says !== "is");
+      draws = Object.fromEntries(secret.map((q) => [q.id, drawAll(q.options.length, q.truth, q.size ?? 1)]));
+      shelf.setItem(dice, JSON.stringify({ asked, draws }));
+    }
+  }
+  return draws[question.id];
+}
+
+// The places of the options to store for what was chosen.
 function stored(question) {
   const choice = chosen.get(question.id);
-  if (choice === undefined) return undefined;
-  if (question.says === "is") return choice;
-  const key = `${question.id} ${choice}`;
-  if (!drawn.has(key)) drawn.set(key, draw(choice, question.options.length, question.truth));
-  return drawn.get(key);
+  return question.says === "is" ? [choice] : drawsOf(question)[choice];
 }
 
 function letter(id) {
-  const answered = questions.filter((question) => chosen.has(question.id));
-  return {
-    id,
-    answers: Object.fromEntries(answered.map((q) => [q.id, { [q.says]: q.options[stored(q)] }])),
-  };
+  const answers = {};
+  for (const question of questions.filter((q) => chosen.has(q.id))) {
+    const names = stored(question).map((k) => question.options[k]);
+    answers[question.id] = { [question.says]: question.size === null ? names[0] : names };
+  }
+  return { id, answers };
 }
 
 // ---- choosing ---------------------------------------------------------------------------------------------------
@@ -58,7 +73,7 @@ function choose(question, k) {
   const line = card(question).querySelector(".stored");
   if (line !== null) {
     line.classList.toggle("open", k !== undefined);
-    line.querySelector("b").textContent = k === undefined ? "" : said(question, words(question, stored(question)));
+    line.querySelector("b").textContent = k === undefined ? "" : said(question, stored(question));
   }
   count();
 }
@@ -70,7 +85,10 @@ function count() {
   document.getElementById("to-review").disabled = n === 0;
 }
 
-const said = (question, text) => ({ is: text, not: `not “${text}”`, said: `“${text}”` })[question.says];
+function said(question, places) {
+  const texts = places.map((k) => words(question, k));
+  return question.says === "is" ? texts[0] : `${question.says} ${texts.map((text) => `“${text}”`).join(", ")}`;
+}
 
 for (const question of questions) {
   const list = options(question);
@@ -104,11 +122,12 @@ function review(sending) {
     title.textContent = card(question).querySelector("h2").textContent;
     const value = row.appendChild(document.createElement("span"));
     value.className = answer ? `value ${question.says}` : "value none";
-    const k = answer ? question.options.indexOf(answer[question.says]) : 0;
-    value.textContent = answer ? said(question, words(question, k)) : "nothing";
+    const names = answer ? [answer[question.says]].flat() : [];
+    const places = names.map((name) => question.options.indexOf(name));
+    value.textContent = answer ? said(question, places) : "nothing";
     if (answer && question.says !== "is") {
       const note = row.appendChild(document.createElement("small"));
-      note.textContent = question.says === "not" ? "drawn on this device" : "drawn on this device, true or not";
+      note.textContent = question.says === "not" ? "drawn on this device" : "by chance on this device, true or not";
     }
   }
   document.getElementById("bytes").textContent = JSON.stringify(sending, null, 2);
@@ -147,7 +166,6 @@ addEventListener("popstate", (event) => {
 
 function forget() {
   chosen.clear();
-  drawn.clear();
   prepared = null;
   for (const question of questions) choose(question, undefined);
 }
@@ -156,6 +174,8 @@ document.getElementById("send").addEventListener("click", () => {
   if (waiting === null) {
     waiting = letter(prepared);
     shelf.setItem(keep, JSON.stringify(waiting));
+    draws = null;
+    shelf.removeItem(dice);
     forget(); // from here on nothing on this page knows what was chosen
   }
   send();

@@ -15,9 +15,14 @@ function unit() {
   return ((high >>> 5) * 2 ** 26 + (low >>> 6)) / 2 ** 53;
 }
 
-// The option to store: the chosen one with probability `truth`, else any other, each equally likely.
-export function draw(choice, n, truth) {
-  if (unit() < truth) return choice;
-  const other = below(n - 1);
-  return other < choice ? other : other + 1;
+// The options to store, `size` of the n: with probability `truth` the chosen one and any others, else only others; each
+// set of others equally likely.
+export function draw(choice, n, truth, size = 1) {
+  const others = Array.from({ length: n }, (_, k) => k).filter((k) => k !== choice);
+  const set = unit() < truth ? [choice] : [];
+  while (set.length < size) set.push(...others.splice(below(others.length), 1));
+  return set.sort((a, b) => a - b);
 }
+
+// A draw for every option of a question, whichever will be chosen.
+export const drawAll = (n, truth, size) => Array.from({ length: n }, (_, k) => draw(k, n, truth, size));
