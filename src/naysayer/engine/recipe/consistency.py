@@ -48,6 +48,8 @@ class Consistency(Recipe):
     regularization for deep partial label learning. ICML 2022.
     """
 
+    unlabelled = True
+
     def __init__(
         self,
         augment: Augment | None = None,
