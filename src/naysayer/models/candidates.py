@@ -140,7 +140,7 @@ class Candidates:
         recipe = self.recipe
         if recipe == "auto":
             recipe = "consistency" if kind == "residual" and not objective.decodes else "plain"
-        defaults = defaults_of(recipe, kind)
+        defaults = defaults_of(recipe, kind, shape)
         if kind != "residual" and not is_consistency(recipe):
             defaults = defaults if rates is None else replace(defaults, rates=rates)
         elif epochs is not None:

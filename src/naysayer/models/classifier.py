@@ -545,7 +545,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
 
     def _sees_images(self) -> bool:
         """Whether an `X` of 3 or 4 axes is of images: the network takes nothing else, or their views are ours."""
-        return self.network in FOR_IMAGES or self._distorts()
+        return network_name(self.network) in FOR_IMAGES or self._distorts()
 
     def _distorts(self) -> bool:
         """Whether the recipe is that of consistent views, and these are its own, not the caller's."""
@@ -557,12 +557,12 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         self.center_, self.scale_ = torch.zeros(shape), torch.ones(shape)
         if inputs.dtype == torch.uint8:
             self.scale_ *= 255.0
-        elif inputs.dim() == 4 and (self.network in RESIDUAL or self._distorts()):
+        elif inputs.dim() == 4 and (network_name(self.network) in RESIDUAL or self._distorts()):
             low, high = float(inputs.min()), float(inputs.max())
             if low < 0 or high > 1:
                 raise ValueError(
-                    f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; bring them there, "
-                    f"or pass them as uint8"
+                    f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
+                    f"pass bytes as uint8"
                 )
         elif self.standardize:
             scale, center = torch.std_mean(inputs.double(), dim=0, correction=0)
@@ -735,10 +735,8 @@ def _shown(recipe: Recipe, examples: Examples, parts: Parts) -> tuple[Tensor, ND
         return examples.inputs, examples.labels, examples.weight, parts.rows
     n, n_others, held_out = len(examples.labels), len(examples.unlabelled), np.unique(parts.held_out)
     inputs = torch.cat([examples.inputs, examples.unlabelled, examples.inputs[torch.from_numpy(held_out)]])
-    labels = np.zeros((len(inputs), examples.n_classes), dtype=bool)
-    labels[:n] = (
-        np.eye(examples.n_classes, dtype=bool)[examples.labels] if examples.labels.ndim == 1 else examples.labels
-    )
+    labels, told = np.zeros((len(inputs), examples.n_classes), dtype=bool), examples.labels
+    labels[:n] = told if told.ndim == 2 else np.eye(examples.n_classes, dtype=bool)[told]
     weight = examples.weight
     if weight is not None:
         others = np.empty(0) if examples.unlabelled_weight is None else examples.unlabelled_weight

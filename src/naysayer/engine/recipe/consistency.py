@@ -35,7 +35,7 @@ class Consistency(Recipe):
     augment : the strong views, a function (B, ...), (B,) codes → (B, ...). By default images, (C, H, W), are distorted
         (:func:`~naysayer.engine.augment.distort`), mirrored where they have colours, and anything else gets noise
         (:func:`~naysayer.engine.augment.perturb`).
-    weak : the weak view, likewise. By default images are moved a little, and anything else, or where `augment` is
+    weak : the weak view, likewise. By default images are moved by up to an eighth, and anything else, or where `augment` is
         given, is left as it is.
     n_strong : the number of strong views.
     weight : λ, once it has risen.
@@ -128,7 +128,7 @@ class Consistency(Recipe):
         if len(shape) != 3:
             return self.weak, perturb
         flip = shape[0] == 3
-        weak = self.weak or functools.partial(crop_and_flip, flip=flip)
+        weak = self.weak or functools.partial(crop_and_flip, padding=max(1, round(min(shape[1:]) / 8)), flip=flip)
         return weak, functools.partial(distort, flip=flip)
 
 
