@@ -507,7 +507,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
         if isinstance(X, Tensor):
             X = (X if X.dtype == torch.uint8 else X.float()).detach().cpu().numpy()
-        X = self._laid_out(X, reset)
+        given, X = X, self._laid_out(X, reset)
         images = getattr(X, "dtype", None) == np.uint8 and np.ndim(X) > 2  # a table of bytes is a table
         X = validate_data(
             self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=None if images else np.float32
@@ -520,8 +520,9 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
                 )
             X = X.toarray()
         if not reset and X.shape[1:] != tuple(self.center_.shape):
+            came = getattr(given, "shape", X.shape)[1:]
             raise ValueError(
-                f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {X.shape[1:]}"
+                f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {came}"
             )
         inputs = as_inputs(X)
         bytes_of_floats = not reset and inputs.dtype == torch.uint8 and X.ndim == 4 and bool((self.scale_ == 1).all())
