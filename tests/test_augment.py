@@ -1,4 +1,4 @@
-"""Random crops and flips: each is a slice of a zero-padded image, all are as likely, and codes say which."""
+"""Crops and flips, distorted images, perturbed numbers: what each does, and that codes alone say what is done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from naysayer.engine.augment import codes, crop_and_flip, hash_bits
+from helpers import raises
+from naysayer.engine import augment
+from naysayer.engine.augment import codes, crop_and_flip, distort, hash_bits, perturb, uniforms
 from naysayer.engine.source import shuffle
 
 PADDING = 4
@@ -156,3 +158,114 @@ def test_wrong_shapes_are_refused(images, code):
 def test_padding_is_not_negative():
     with pytest.raises(ValueError, match="`padding` must be at least 0; got -1"):
         crop_and_flip(torch.zeros(1, 3, 8, 8), torch.zeros(1, dtype=torch.long), -1)
+
+
+# ---- without mirrors, distorted, and perturbed --------------------------------------------------------------------
+
+
+def test_without_mirrors_every_move_comes_twice():
+    image = some_images(torch.uint8)
+    out = crop_and_flip(image.expand(CASES, -1, -1, -1), torch.arange(CASES), flip=False)
+    expected = [i for (_, _, flipped), i in crops(image, PADDING).items() if not flipped]
+    found = [[torch.equal(mine, other) for other in expected].index(True) for mine in out]
+    assert sorted(found) == sorted([*range(CASES // 2)] * 2)
+
+
+def test_uniform_numbers_are_uniform_and_follow_from_their_codes():
+    code = codes(torch.tensor([3]), 0, torch.arange(4000))[0]
+    u = uniforms(code, 5)
+    assert u.shape == (4000, 5)
+    assert 0 < u.min() < 0.001
+    assert 0.999 < u.max() < 1
+    assert (u.mean(dim=0) - 0.5).abs().max() < 5 * (1 / 12 / 4000) ** 0.5
+    assert (torch.corrcoef(u.T) - torch.eye(5)).abs().max() < 5 / 4000**0.5
+    assert torch.equal(uniforms(code[7:9], 3), u[7:9, :3])
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_at_strength_0_an_image_is_left_alone(dtype, channels):
+    images = torch.randint(0, 256, (20, channels, 9, 8), dtype=torch.uint8)
+    images = images if dtype == torch.uint8 else images / 255
+    out = distort(images, torch.arange(20), strength=0.0, flip=False)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, images / 255 if dtype == torch.uint8 else images, rtol=0, atol=1e-5)
+    mirrored = distort(images, torch.arange(20), strength=0.0)
+    same = [torch.allclose(a, b, atol=1e-5) for a, b in zip(mirrored, out)]
+    flipped = [torch.allclose(a, b.flip(2), atol=1e-5) for a, b in zip(mirrored, out)]
+    assert all(a != b for a, b in zip(same, flipped))
+    assert 0 < sum(same) < 20
+
+
+def numbers(monkeypatch, **given):
+    """Let `distort` draw one half, which changes nothing, for all but the numbers given by their places."""
+    u = torch.full((1, 14), 0.5)
+    u[0, 11:13] = -9.0  # the square far outside
+    for place, value in given.items():
+        u[0, int(place[1:])] = value
+    monkeypatch.setattr(augment, "uniforms", lambda codes, n: u[:, :n])
+
+
+@pytest.mark.parametrize(
+    ("drawn", "strength", "change"),
+    [
+        ({"_0": 1.0}, 7.5, lambda x: x.rot90(1, (2, 3))),  # 7.5 times 12 degrees
+        ({"_0": 0.0}, 7.5, lambda x: x.rot90(-1, (2, 3))),
+        ({"_3": 1.0}, 2.5, lambda x: F.pad(x, [0, 1, 0, 0])[..., 1:]),  # an eighth of eight pixels
+        ({"_4": 0.0}, 5.0, lambda x: F.pad(x, [0, 0, 2, 0])[..., :-2, :]),
+        ({"_6": 1.0}, 1.0, lambda x: (x + 0.125).clamp(max=1)),
+        ({"_5": 1.0}, 4.0, lambda x: (x.mean() + (x - x.mean()) * torch.e).clamp(0, 1)),
+        ({"_11": 0.25, "_12": 0.75}, 2.5, lambda x: cut(x, slice(0, 4), slice(4, 8))),  # half of the sides
+    ],
+)
+def test_each_change_is_what_it_says(monkeypatch, drawn, strength, change):
+    numbers(monkeypatch, **drawn)
+    image = torch.rand(1, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    out = distort(image, torch.zeros(1, dtype=torch.long), strength, flip=False)
+    torch.testing.assert_close(out, change(image), rtol=0, atol=1e-4)
+
+
+def cut(x, rows, columns):
+    out = x.clone()
+    out[:, :, rows, columns] = x.mean()
+    return out
+
+
+def test_grey_images_stay_grey_and_all_stay_in_range():
+    images = torch.rand(50, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    code = codes(torch.tensor([1]), 0, torch.arange(50))[0]
+    out = distort(images, code, strength=3.0)
+    assert out.min() >= 0
+    assert out.max() <= 1
+    assert torch.equal(distort(images[7:8], code[7:8], strength=3.0)[0], out[7])
+    alike = distort(images[:, :1], code)
+    assert alike.shape == (50, 1, 8, 8)
+    assert (out - images).abs().mean() > 0.1
+
+
+def test_numbers_get_noise_and_some_are_dropped():
+    x = torch.full((3000, 2, 5), 2.0)
+    code = codes(torch.tensor([1]), 0, torch.arange(3000))[0]
+    out = perturb(x, code, noise=0.5, drop=0.2)
+    dropped = out == 0
+    assert abs(dropped.double().mean() - 0.2) < 5 * (0.16 / 30_000) ** 0.5
+    assert abs(out[~dropped].mean() - 2) < 5 * 0.5 / 24_000**0.5
+    assert abs(out[~dropped].std() - 0.5) < 0.02
+    assert torch.equal(perturb(x[5:6], code[5:6], noise=0.5, drop=0.2)[0], out[5])
+    assert torch.equal(perturb(x, code, noise=0.0, drop=0.0), x)
+    assert perturb(x.double(), code).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x, c: distort(x, c, -1.0), "`strength` must be finite and not negative; got -1.0"),
+        (lambda x, c: distort(x, c, float("inf")), "`strength` must be finite and not negative; got inf"),
+        (lambda x, c: distort(x[0], c), "`images` must be (B, C, H, W) and `codes` (B,) int64; got shapes (3, 8, 8)"),
+        (lambda x, c: perturb(x, c, drop=1.0), "`drop` must be from 0 up and below 1, `noise` finite and not negative"),
+        (lambda x, c: perturb(x, c, noise=-0.1), "finite and not negative; got 0.1, -0.1"),
+    ],
+)
+def test_what_distort_and_perturb_refuse(call, words):
+    with raises(words):
+        call(torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.long))

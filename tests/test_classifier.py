@@ -880,8 +880,7 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
     [
         (
             {"method": "magic"},
-            "`method` must be 'auto' or one of free, max, ascent, forward, pairwise, linear, forest, boosting, "
-            "neighbours, discriminant; got 'magic'",
+            "cpe-t, proden, linear, forest, boosting, neighbours, discriminant; got 'magic'",
         ),
         ({"method": ["free", None]}, "`method` must be 'auto' or one of"),
         ({"method": 5}, "`method` must be 'auto' or one of"),
@@ -900,11 +899,11 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
         ),
         (
             {"network": "transformer"},
-            "`network` must be one of mlp, linear, convolution, a module, or",
+            "`network` must be one of mlp, linear, convolution, resnet8, resnet18, resnet34, a module, or",
         ),
         (
             {"network": 7},
-            "convolution, a module, or a function that builds one; got 7",
+            "resnet34, a module, or a function that builds one; got 7",
         ),
         ({"network": "convolution"}, 'network "convolution" is for images of shape (C, S, S); got examples of (4,)'),
         ({"hidden": (0,)}, "`hidden` must be a whole number of at least 1; got 0"),
@@ -920,7 +919,7 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
         ({"lr": None}, "`lr` must be 'auto', a positive number or some of them; got None"),
         ({"lr": [[0.1]]}, "`lr` must be 'auto', a positive number or some of them"),
         ({"weight_decay": -1.0}, "`weight_decay` must be finite and not negative"),
-        ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd; got 'lion'"),
+        ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd, nesterov; got 'lion'"),
         ({"momentum": 1.0}, "`momentum` must be from 0 up and below 1; got 1.0"),
         ({"momentum": -0.1}, "`momentum` must be from 0 up and below 1; got -0.1"),
         ({"schedule": "linear"}, "`schedule` must be None, 'cosine', 'step' or a function; got 'linear'"),

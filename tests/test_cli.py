@@ -291,6 +291,18 @@ def test_train_says_the_same_as_json(works, tmp_path, pets):
     assert loaded.trials_ == told["trials"]
 
 
+def test_a_table_is_trained_by_a_recipe(works, tmp_path, pets):
+    options = [pets, "--label", "not", *FAST, "--json"]
+    told = works("train", *options, "--out", tmp_path / "model", "--recipe", "consistency").json
+    plain = works("train", *options, "--out", tmp_path / "plain").json
+    assert told["learned"]
+    assert told["trials"][0]["estimated_accuracy"] is not None
+    assert told["trials"] != plain["trials"]
+    loaded = ComplementaryClassifier.load(tmp_path / "model")
+    assert (loaded.recipe, ComplementaryClassifier.load(tmp_path / "plain").recipe) == ("consistency", "auto")
+    assert works("predict", tmp_path / "model", pets).out.count("\n") == 301
+
+
 def test_a_failed_setting_is_told_as_such(works, tmp_path, pets):
     options = [pets, "--label", "not", "--out", tmp_path / "model", *FAST, "--lr", "0.01,1e38"]
     text, told = works("train", *options).out, works("train", *options, "--force", "--json").json
@@ -661,7 +673,9 @@ def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
         (["--epochs", "many"], "Invalid value for '--epochs'"),
         (["--seeds", "0"], "--seeds must be a whole number of at least 1; got 0"),
         (["--seed", "-1"], "`random_state` must be None, a whole number from 0 up"),
-        (["--method", "magic"], "pairwise, linear, forest, boosting, neighbours, discriminant; got 'magic'"),
+        (["--method", "magic"], "proden, linear, forest, boosting, neighbours, discriminant; got 'magic'"),
+        (["--recipe", "consistant"], "one of auto, plain, consistency; got 'consistant' (did you mean 'consistency'?)"),
+        (["--network", "resnet18"], 'network "resnet18" is for images of shape (C, H, W), H and W at least 8; got'),
         (["--time-limit", "0"], "`time_limit` must be a positive number of seconds, or None; got 0.0"),
         (["--time-limit", "nan"], "`time_limit` must be a positive number of seconds, or None; got nan"),
         (["--time-limit", "soon"], "Invalid value for '--time-limit'"),

@@ -169,6 +169,15 @@ def test_a_convolution_learns_and_comes_back(digits):
     assert np.allclose(again.predict_proba(new[:20]), trained.predict_proba(new[:20]), atol=1e-6)
 
 
+def test_a_residual_network_trains_on_a_store_and_comes_back(digits):
+    store, folder, new, _ = digits
+    trained = train(store, network="resnet8", max_epochs=1)
+    assert [(trial["method"], trial["network"]) for trial in trained.model.trials_] == [("forward", "resnet8")]
+    trained.save(folder / "resnet8")
+    again = learn.load(folder / "resnet8", device="cpu")
+    assert np.allclose(again.predict_proba(new[:20]), trained.predict_proba(new[:20]), atol=1e-6)
+
+
 @pytest.mark.parametrize("error", [0.0, 0.05])
 def test_the_estimate_covers_the_accuracy(tmp_path, error):
     """Of models that are not perfect, on new items; the errors are measured too."""
@@ -390,12 +399,13 @@ def test_what_cannot_be_trained_says_so(tmp_path):
         with raises("a store must have answers about at least 20 items to train on; got 0; collect more"):
             train(store)
         answer_all(store, truth, 60)
-        with raises("`network` must be one of mlp, linear, convolution; got 'resnet'"):
+        with raises("`network` must be one of mlp, linear, convolution, resnet8, resnet18, resnet34; got 'resnet'"):
             train(store, network="resnet")
         with raises("an error rate must be from 0 to"):
             train(store, error_rate=1.0)
-        with raises('network "convolution" is for images; the items are records; use "mlp"'):
-            train(store, network="convolution")
+        for network in ("convolution", "resnet18"):
+            with raises(f'network "{network}" is for images; the items are records; use "mlp"'):
+                train(store, network=network)
     with raises("items to learn from must be of one kind; got record and text; use a store for each"):
         fit_encoder([text_item("a", ""), record_item({"a": 1}, "")])
     with raises("an encoder's state must be what to_dict gave; it is not"):

@@ -16,6 +16,7 @@ from naysayer.labels import drawing
 from naysayer.labels.drawing import generator
 from naysayer.labels.kinds import is_ordinary
 from naysayer.labels.reading import is_missing, named_classes
+from naysayer.labels.weights import log_likelihoods
 
 
 def test_the_frequency_helpers_can_fail():
@@ -413,3 +414,38 @@ def test_reading_undoes_writing():
 def test_texts_refused(given, classes, words):
     with raises(words):
         ruled_out(given, classes)
+
+
+# ---- how likely each class makes a label ------------------------------------------------------------------------
+
+
+def test_a_uniform_label_rules_out_its_class_and_says_nothing_of_others():
+    none, never = 0.0, -torch.inf
+    singles = log_likelihoods(torch.tensor([2, 0]), 3)
+    assert singles.tolist() == [[none, none, never], [never, none, none]]
+    sets = torch.tensor([[True, False, True], [False, False, False]])
+    assert log_likelihoods(sets, 3).tolist() == [[never, none, never], [none, none, none]]
+    assert torch.equal(log_likelihoods(torch.eye(3, dtype=torch.bool)[[2, 0]], 3), singles)
+
+
+def test_by_a_known_matrix_labels_count_as_drawn_one_by_one():
+    q = torch.tensor(
+        [[0.0, 0.5, 0.5, 0.0], [0.2, 0.0, 0.3, 0.5], [0.4, 0.3, 0.0, 0.3], [0.1, 0.1, 0.8, 0.0]], dtype=torch.float32
+    )
+    log_q = q.log().T.contiguous()
+    torch.testing.assert_close(log_likelihoods(torch.tensor([3, 1]), 4, log_q).exp(), q[:, [3, 1]].T)
+    rows = torch.tensor(
+        [
+            [False, False, False, True],
+            [True, True, False, False],
+            [True, False, False, True],
+            [False, True, True, True],  # an ordinary label, which does not pass through Q
+            [False, False, False, False],
+        ]
+    )
+    expected = [q[:, 3], q[:, 0] * q[:, 1], q[:, 0] * q[:, 3], torch.tensor([1.0, 0, 0, 0]), torch.ones(4)]
+    torch.testing.assert_close(log_likelihoods(rows, 4, log_q).exp(), torch.stack(expected))
+    one_each = torch.eye(4).roll(1, dims=1)  # no class ever names two, so two contradict each other and say nothing
+    both = torch.tensor([[True, True, False, False]])
+    assert torch.equal(log_likelihoods(both, 4, one_each.log().T), torch.zeros(1, 4))
+    assert log_likelihoods(rows.expand(2, 5, 4), 4, log_q).shape == (2, 5, 4)

@@ -427,6 +427,9 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     ),
     "before-and-after": before_and_after,
     "tables": benchmark,
+    "recipes": lambda: [
+        [row["rows"], 100 * row["plain"], 100 * row["consistency"]] for row in result("recipes")["means"]
+    ],
     "coverage": coverage,
     "transitions": transitions,
     "memory": lambda: columns(result("labels-cpu")["training"], "seconds", "data_mb", "extra_mb"),

@@ -80,11 +80,13 @@ METHODS = (
     "neighbours",
     "discriminant",
 )
-NETWORKS = ("mlp", "linear", "convolution")
+NETWORKS = ("mlp", "linear", "convolution", "resnet8", "resnet18", "resnet34")
+RECIPES = ("auto", "plain", "consistency")
 FOR_STORES = {
     "table",
     "out",
     "network",
+    "recipe",
     "epochs",
     "seed",
     "force",
@@ -102,6 +104,10 @@ def _methods(incomplete: str) -> list[str]:
 
 def _networks(incomplete: str) -> list[str]:
     return [name for name in NETWORKS if name.startswith(incomplete)]
+
+
+def _recipes(incomplete: str) -> list[str]:
+    return [name for name in RECIPES if name.startswith(incomplete)]
 
 
 # ---- train ------------------------------------------------------------------------------------------------------
@@ -134,11 +140,25 @@ def train(
         ),
     ] = "auto",
     network: Annotated[
-        str, typer.Option(help="mlp or linear; for a store of images also convolution.", autocompletion=_networks)
+        str,
+        typer.Option(
+            help="mlp or linear; for a store of images also convolution, resnet8, resnet18 or resnet34.",
+            autocompletion=_networks,
+        ),
     ] = "mlp",
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="plain, or consistency: several views of each row, which must agree; auto: consistency for residual "
+            "networks.",
+            autocompletion=_recipes,
+        ),
+    ] = "auto",
     hidden: Annotated[str, typer.Option(help="Widths of the hidden layers, separated by commas.")] = "128",
     lr: Annotated[str, typer.Option(help="Learning rates, separated by commas; each makes a member.")] = "auto",
-    epochs: Annotated[int, typer.Option(help="Maximum number of epochs.")] = 100,
+    epochs: Annotated[
+        int | None, typer.Option(help="Maximum number of epochs; default: 100, or as suits the recipe.")
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option(help="Runs per member, each of which holds out other labels; default: by the rows.")
     ] = None,
@@ -167,15 +187,16 @@ def train(
     from naysayer.cli.places import is_store
 
     check_writable(out)
-    check_count(epochs, "--epochs")
+    if epochs is not None:
+        check_count(epochs, "--epochs")
     check_overwriting(out, force)
     if report is not None:
         check_report(report, out)
     if is_store(table):
         _refuse_options_of_tables(context, table)
-        given = context.get_parameter_source("epochs")
-        limit = {"max_epochs": epochs} if given is not None and given.name == "COMMANDLINE" else {}
-        from_store = _train_on_store(table, network=network, random_state=seed, device=device, verbose=1, **limit)
+        limit = {} if epochs is None else {"max_epochs": epochs}
+        how = {"network": network, "recipe": recipe, "random_state": seed, "device": device, "verbose": 1}
+        from_store = _train_on_store(table, **how, **limit)
         trained: EncodedModel = from_store
         about, lines, unit = *_tell_of_store(from_store), "ITEMS"
     else:
@@ -183,9 +204,10 @@ def train(
         settings: dict[str, Any] = {
             "method": words(method) or "auto",
             "network": network,
+            "recipe": recipe,
             "hidden": tuple(numbers(hidden, "--hidden", int)),
             "lr": lr if lr == "auto" else numbers(lr, "--lr"),
-            "max_epochs": epochs,
+            "max_epochs": "auto" if epochs is None else epochs,
             "n_seeds": "auto" if seeds is None else check_count(seeds, "--seeds"),
             "time_limit": time_limit,
             "alpha": alpha,

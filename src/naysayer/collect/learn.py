@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from naysayer.collect.store import Store
 from naysayer.data.items import Item
-from naysayer.engine.networks import NETWORKS
+from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
+from naysayer.engine.recipe import Recipe
 from naysayer.features.encoder import Encoder, fit_encoder
 from naysayer.features.photos import PhotoEncoder
 from naysayer.features.pictures import begins_as_image, large_allowed
@@ -29,6 +30,7 @@ from naysayer.measure import metrics
 from naysayer.measure.answers import Answers, accuracy, check_rate, error_rates, from_standing, labels
 from naysayer.measure.intervals import Interval
 from naysayer.models.classifier import ComplementaryClassifier
+from naysayer.models.defaults import is_consistency
 from naysayer.models.encoded import ID_LENGTH, EncodedModel
 from naysayer.objectives.likelihood import Likelihood
 
@@ -120,9 +122,10 @@ def train(
     store: Store,
     *,
     network: str = "mlp",
+    recipe: str | Recipe = "auto",
     error_rate: float | None = None,
-    max_epochs: int = 30,
-    n_seeds: int | str = 10,
+    max_epochs: int | None = None,
+    n_seeds: int | str | None = None,
     confidence: float = 0.95,
     device: str = "auto",
     random_state: int = 0,
@@ -135,9 +138,11 @@ def train(
     Parameters
     ----------
     store : with answers about at least 20 items.
-    network : "mlp", "linear" or, for images, "convolution".
+    network : "mlp", "linear" or, for images, "convolution", "resnet8", "resnet18" or "resnet34".
+    recipe : as for :class:`naysayer.ComplementaryClassifier`.
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
-    max_epochs, n_seeds : number of epochs, and of runs that predict together.
+    max_epochs, n_seeds : number of epochs, and of runs that predict together; by default 30 and 10, or for residual
+        networks and consistent views what suits them.
     confidence : of the interval.
     device, random_state, verbose : as for :class:`naysayer.ComplementaryClassifier`.
     before : the encoder of an earlier training; images that it has read are not read again.
@@ -181,11 +186,11 @@ def train(
         )
     rng = np.random.default_rng(random_state)
     ordered, n_unanswered = _chosen(store, said.items, rng)
-    encoder = fit_encoder(ordered, pixels=network == "convolution")
+    encoder = fit_encoder(ordered, pixels=network in FOR_IMAGES)
     if isinstance(encoder, PhotoEncoder):
         encoder.keep(before)
-    elif network == "convolution":
-        raise ValueError(f'network "convolution" is for images; the items are {encoder.kind}s; use "mlp"')
+    elif network in FOR_IMAGES:
+        raise ValueError(f'network "{network}" is for images; the items are {encoder.kind}s; use "mlp"')
     encoder.device, encoder.verbose = device, verbose
     X = encoder.transform(ordered)
     ruled_out = np.zeros((len(ordered), project.n_classes), dtype=bool)
@@ -194,11 +199,16 @@ def train(
     likelihood = Likelihood(project.n_classes, max(e, LEAST_ERROR))
     told = {id[:ID_LENGTH]: np.flatnonzero(out).tolist() for id, out in zip(said.items, known.ruled_out, strict=True)}
     members = ["forward", *(["linear"] if network != "linear" else []), "neighbours", "discriminant"]
+    epochs: int | str = 30
+    runs: int | str = 10
+    if network in RESIDUAL or is_consistency(recipe):
+        members, epochs, runs = ["forward"], "auto", "auto"
     model = ComplementaryClassifier(
         dict.fromkeys(members, likelihood),
         network,
-        max_epochs=max_epochs,
-        n_seeds=n_seeds,
+        recipe=recipe,
+        max_epochs=epochs if max_epochs is None else max_epochs,
+        n_seeds=runs if n_seeds is None else n_seeds,
         classes=np.arange(project.n_classes),
         standardize="backbone" in encoder.to_dict(),  # the other encoders' columns are of one scale
         device=device,

@@ -349,12 +349,13 @@ def _residual_for(
     return network
 
 
+RESIDUAL = {"resnet8": resnet8, "resnet18": resnet18, "resnet34": resnet34}
+
 # By name, from the shape of an example, K and the widths of the hidden layers.
 NETWORKS: dict[str, Callable[[torch.Size, int, Sequence[int]], nn.Module]] = {
     "mlp": lambda shape, n_classes, hidden: mlp(shape.numel(), n_classes, hidden),
     "linear": lambda shape, n_classes, hidden: linear(shape.numel(), n_classes),
     "convolution": _convolution_for,
-    "resnet8": _residual_for(resnet8, "resnet8"),
-    "resnet18": _residual_for(resnet18, "resnet18"),
-    "resnet34": _residual_for(resnet34, "resnet34"),
+    **{name: _residual_for(build, name) for name, build in RESIDUAL.items()},
 }
+FOR_IMAGES = ("convolution", *RESIDUAL)  # those that take nothing else

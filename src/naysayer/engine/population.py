@@ -275,13 +275,14 @@ class Population:
         members = _members(groups, self.n_runs)
         source = self._source(X, y_bar, rows, validation_rows, test, sample_weight)
         source.prepare(self.seeds, self.batch_size, self.device)
+        example = source.example()
+        self._check_logits(example)
         path = None if checkpoint is None else Path(checkpoint)
         stamp = "" if path is None else self._stamp(source, select, class_risks, members)
-        example = source.example()
         chunks = self._group(source, example)
         course = self.course = Course(self.n_runs)
         self.interrupted = False
-        with process.tf32(self.device), self._threads(source, len(chunks)) as spread:
+        with process.tf32(self.device), self._in_memory(), self._threads(source, len(chunks)) as spread:
             settings = self._settings(class_risks)
             stacks = [
                 Stack(self.module, self.objectives, source, example, runs, self.parameters, self.buffers, settings)
@@ -322,6 +323,19 @@ class Population:
             raise ValueError(f"`X` must deal labels of {self.n_classes} classes; got {X.n_classes}")
         return X
 
+    def _check_logits(self, example: Tensor) -> None:
+        """Check that the network maps (B, ...) to (B, K), by two examples."""
+        self.module.eval()
+        state = {k: v[:1] for k, v in (self.parameters | self.buffers).items()}
+        with torch.no_grad():
+            came = tuple(stacked_logits(self.module, state, example.expand(1, 2, *example.shape[1:])).shape[1:])
+        if len(came) != 2 or came[0] != 2:
+            raise ValueError(
+                f"`network` must map (B, ...) to (B, {self.n_classes}) logits; from 2 examples it made {came}"
+            )
+        if came[1] != self.n_classes:
+            raise ValueError(f"`network` must give {self.n_classes} logits per example, one per class; got {came[1:]}")
+
     def _factor(self, epoch: int) -> float:
         """The factor on the learning rate in an epoch."""
         return 1.0 if self.schedule is None else self.schedule(epoch)
@@ -339,6 +353,17 @@ class Population:
         if size > 1 and not self._stacks(example):
             size = 1
         return [slice(a, min(a + size, self.n_runs)) for a in range(0, self.n_runs, size)]
+
+    @contextlib.contextmanager
+    def _in_memory(self) -> Iterator[None]:
+        """Say what to lower where the device runs out of memory."""
+        try:
+            yield
+        except torch.cuda.OutOfMemoryError:
+            raise MemoryError(
+                f"the device must have memory for a step of {self.batch_size} examples and all their views; "
+                f"{self.device} has not; lower `batch_size`, the recipe's `n_strong` or the network's width"
+            ) from None
 
     @contextlib.contextmanager
     def _threads(self, source: Source, n_chunks: int) -> Iterator[Callable[..., Iterable[dict[str, Tensor]]]]:
@@ -495,7 +520,9 @@ def logits_of(module: nn.Module, parameters: Tensors, buffers: Tensors, X: Any) 
     module.eval()
     x = as_inputs(X)
     device = next(iter(parameters.values())).device
-    size = max(1, EVALUATE // max(1, x[0].numel() if len(x) else 1))
+    feature_maps = 64 if x.dim() == 4 else 1
+    at_once = EVALUATE if device.type == "cpu" else 16 * EVALUATE
+    size = max(1, at_once // max(1, feature_maps * x[0].numel() if len(x) else 1))
     with process.tf32(device):
         return torch.cat(
             [

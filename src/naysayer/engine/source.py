@@ -269,6 +269,8 @@ def resident(
     n_labels = labels.shape[-1] if labels.ndim == 2 and labels.dtype != bool else len(labels)
     if n_labels != len(inputs):
         raise ValueError(f"`X` and `y_bar` must have the same number of rows; got {len(inputs)} and {n_labels}")
+    if labels.dtype == bool and not labels.any():
+        raise ValueError("`y_bar` must rule out a class in at least one row; got none that rules out anything")
     if test is not None and len(test[0]) != len(test[1]):
         raise ValueError(
             f"`test` must have the same number of inputs and classes; got {len(test[0])} and {len(test[1])}"

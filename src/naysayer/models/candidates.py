@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
-from naysayer.common.checks import check_count, to_numpy
+from naysayer.common.checks import check_count, near, to_numpy
+from naysayer.engine import process
+from naysayer.engine.recipe import RECIPES, Recipe
 from naysayer.losses import Loss
 from naysayer.models import boosting
 from naysayer.models.crossfit import split
+from naysayer.models.defaults import Defaults, defaults_of, is_consistency, kind_of, made
 from naysayer.models.members import MOST_COMPONENTS, Examples
 from naysayer.objectives import OBJECTIVES, Forward, Objective, make
 
 Network = str | nn.Module | Callable[[int, int], nn.Module]
 
-RATES = (1e-3, 3e-3, 1e-2)
 MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
 MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
 WIDE = 512  # features up to which trees are trained: with more they are slow and hardly weigh anything
@@ -36,6 +38,9 @@ class Candidate:
     objective: Objective | None = None
     rates: tuple[float, ...] = ()
     epochs: int = 0
+    recipe: Recipe = field(default_factory=Recipe)
+    kind: str = "dense"  # of the network
+    defaults: Defaults = field(default_factory=Defaults)
 
 
 @dataclass(frozen=True)
@@ -56,22 +61,32 @@ class Candidates:
     loss: str | Loss
     lr: float | Sequence[float] | str
     schedule: Any
-    max_epochs: int
+    recipe: str | Recipe
+    max_epochs: int | str
     patience: int | None
     n_seeds: int | str
-    validation_fraction: float
+    validation_fraction: float | str
     beta: float
     gamma: float
     alpha: float | None
     transition: ArrayLike | None
     classes_: NDArray[Any]
 
+    def _build_network(self, network: Network | None, shape: Sequence[int]) -> nn.Module | Callable[[], nn.Module]:
+        """Give the module to copy, or the function that builds one."""
+        raise NotImplementedError
+
     def _candidates(self, examples: Examples) -> list[Candidate]:
         """Check the settings, and say what is trained: methods on networks, and trees."""
-        check_count(self.max_epochs, "`max_epochs`")
+        self._epochs(1)
+        known = ("auto", *RECIPES)
+        if not isinstance(self.recipe, Recipe) and self.recipe not in known:
+            raise ValueError(
+                f"`recipe` must be a Recipe or one of {', '.join(known)}; got {near(str(self.recipe), known)}"
+            )
         if self.patience is not None:
             check_count(self.patience, "`patience`")
-        if self.schedule not in (None, "cosine", "step") and not callable(self.schedule):
+        if self.schedule not in (None, "auto", "cosine", "step") and not callable(self.schedule):
             raise ValueError(f"`schedule` must be None, 'cosine', 'step' or a function; got {self.schedule!r}")
         if isinstance(self.method, Mapping):
             found = [self._with(name, objective, examples) for name, objective in self._own().items()]
@@ -101,20 +116,50 @@ class Candidates:
         """The candidate of a name and its objective; a linear network has rates and epochs of its own."""
         if name in OTHERS:
             return Candidate(name, objective=objective)
+        assert objective is not None
         if name == "linear":
-            epochs = min(self.max_epochs, max(3, min(60, 12_000_000 // len(examples.labels))))
+            epochs = min(self._epochs(100), max(3, min(60, 12_000_000 // len(examples.labels))))
             method = "forward" if isinstance(objective, Forward) else name
-            return Candidate(method, "linear", objective, self._rates((0.02,)), epochs)
-        return Candidate(name, self.network, objective, self._rates(RATES), self.max_epochs)
+            return self._on_network(method, "linear", objective, examples, (0.02,), epochs)
+        return self._on_network(name, self.network, objective, examples)
+
+    def _on_network(
+        self,
+        method: str,
+        network: Network,
+        objective: Objective,
+        examples: Examples,
+        rates: tuple[float, ...] | None = None,
+        epochs: int | None = None,
+    ) -> Candidate:
+        """The candidate of a network; `rates` and `epochs` are those of the plain recipe on all but residual ones."""
+        shape = examples.inputs.shape[1:]
+        build = self._build_network(network, shape)
+        with process.seeded():  # it is looked at, not trained
+            kind = kind_of(build if isinstance(build, nn.Module) else build())
+        recipe = self.recipe
+        if recipe == "auto":
+            recipe = "consistency" if kind == "residual" and not objective.decodes else "plain"
+        defaults = defaults_of(recipe, kind, shape)
+        if kind != "residual" and not is_consistency(recipe):
+            defaults = defaults if rates is None else replace(defaults, rates=rates)
+        elif epochs is not None:
+            epochs = self._epochs(max(3, min(defaults.epochs, 6_000_000 // len(examples.labels))))
+        epochs = self._epochs(defaults.epochs) if epochs is None else epochs
+        how = made(recipe, kind, shape, epochs)
+        return Candidate(method, network, objective, self._rates(defaults.rates), epochs, how, kind, defaults)
 
     def _auto(self, examples: Examples) -> list[Candidate]:
         """What suits the data: docs/accuracy.md has the measurements behind it."""
         n, n_classes, n_features = len(examples.labels), len(self.classes_), math.prod(examples.inputs.shape[1:])
-        epochs = min(self.max_epochs, max(3, min(30, 6_000_000 // n)))
-        rates = self._rates((1e-2,) if n < MANY else (1e-3, 1e-2) if n < 10 * MANY else (3e-3,))
-        found = [Candidate("forward", self.network, self._objective("forward"), rates, epochs)]
+        epochs = min(self._epochs(100), max(3, min(30, 6_000_000 // n)))
+        rates = (1e-2,) if n < MANY else (1e-3, 1e-2) if n < 10 * MANY else (3e-3,)
+        found = [self._on_network("forward", self.network, self._objective("forward"), examples, rates, epochs)]
+        if is_consistency(found[0].recipe):
+            return found
         if n >= MANY:
-            found.append(Candidate("ascent", self.network, self._objective("ascent"), self._rates((1e-3,)), epochs))
+            ascent = self._objective("ascent")
+            found.append(self._on_network("ascent", self.network, ascent, examples, (1e-3,), epochs))
         if self.network != "mlp":
             return found
         found += self._named("linear", examples)
@@ -122,7 +167,7 @@ class Candidates:
         if narrow and n <= 20 * MANY and n * n_classes <= 20_000_000:
             found.append(Candidate("forest"))
         if narrow and boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
-            rows, n_held_out = examples.inputs.flatten(1), max(1, self.validation_fraction * n)
+            rows, n_held_out = examples.inputs.flatten(1), max(1, self._share_held_out(found) * n)
             differ = int((rows != rows.median(dim=0).values).any(dim=1).sum())
             if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike
                 found.append(Candidate("boosting"))
@@ -179,15 +224,31 @@ class Candidates:
             raise ValueError(f"`lr` must be 'auto', a positive number or some of them; got {self.lr!r}")
         return tuple(rates.tolist())
 
-    def _parts(self, n: int, rng: np.random.Generator) -> Parts:
-        """Say which rows each run learns from and holds out; a row is held out several times."""
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {self.validation_fraction}")
-        times = 4 if n <= 2_000 else 2
-        n_runs = round(times / self.validation_fraction) if self.n_seeds == "auto" else self.n_seeds
+    def _epochs(self, default: int) -> int:
+        """Check the number of epochs; where none is given it is the default."""
+        return default if self.max_epochs == "auto" else check_count(self.max_epochs, "`max_epochs`")
+
+    def _share_held_out(self, candidates: Sequence[Candidate]) -> float:
+        """Check the share of the rows that a run holds out: a tenth where there is one run, or else a fifth."""
+        share = self.validation_fraction
+        if share == "auto":
+            return 0.1 if self._has_one_run(candidates) else 0.2
+        if isinstance(share, str) or not 0 < share < 1:
+            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {share}")
+        return share
+
+    def _has_one_run(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether a member has one run: a residual network takes too long for more."""
+        return self.n_seeds == "auto" and any(candidate.kind == "residual" for candidate in candidates)
+
+    def _parts(self, n: int, candidates: Sequence[Candidate], rng: np.random.Generator) -> Parts:
+        """Say which rows each run learns from and holds out; a row is held out several times, or by a single run."""
+        share = self._share_held_out(candidates)
+        n_runs = round((4 if n <= 2_000 else 2) / share) if self.n_seeds == "auto" else self.n_seeds
+        n_runs = 1 if self._has_one_run(candidates) else n_runs
         seeds = [int(seed) for seed in rng.integers(0, 2**31, size=check_count(n_runs, "`n_seeds`"))]
         most = max(1, MOST_HELD_OUT // len(self.classes_))
-        n_held_out = min(n - 1, most, max(1, round(self.validation_fraction * n)))
+        n_held_out = min(n - 1, most, max(1, round(share * n)))
         if self.patience is None or n < 4:  # too few to choose an epoch and to judge it
             return Parts(seeds, *split(rng, n, len(seeds), n_held_out))
         halves = np.array_split(rng.permutation(n), 2)  # what chooses in one run judges in none

@@ -25,10 +25,10 @@ from torch import Tensor, nn
 from naysayer.common.checks import check_count, to_numpy
 from naysayer.common.fingerprint import fingerprint
 from naysayer.common.progress import Bar, progress_bar
-from naysayer.engine.networks import NETWORKS
+from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
 from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, step_schedule
 from naysayer.engine.recipe import Recipe
-from naysayer.engine.source import Resident, as_inputs
+from naysayer.engine.source import Resident, as_inputs, to_float
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
@@ -38,10 +38,13 @@ from naysayer.measure.planning import labels_needed
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
 from naysayer.models.candidates import OTHERS, Candidate, Candidates, Network, Parts, network_name
+from naysayer.models.defaults import is_consistency
 from naysayer.models.members import N_TURNS, Boosted, Examples, Forest, Member, Neighbours, Networks, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
 from naysayer.objectives import Objective
+
+WORTH_COMPILING = 1_000_000  # examples seen in all, by a residual network on CUDA: compiling takes a minute
 
 
 @dataclass(frozen=True)
@@ -81,31 +84,35 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         transition matrix, alpha, beta and gamma. In it "linear" is trained on a linear network, "forest" and "boosting"
         take None, "neighbours" and "discriminant" None or a :class:`~naysayer.objectives.Forward`, such as a likelihood
         of answers that may be wrong.
-    network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear" or, for images, "convolution"); a function
-        (n_features, n_classes) → module, which gives each run its own start; or a module that maps (B, ...) inputs to
-        (B, K) logits, of which each run gets a copy as it is, weights included. With any but "mlp", "auto" trains
-        networks alone.
+    network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear"; for images "convolution", "resnet8",
+        "resnet18" or "resnet34"); a function (n_features, n_classes) → module, which gives each run its own start; or a
+        module that maps (B, ...) inputs to (B, K) logits, of which each run gets a copy as it is, weights included.
+        With any but "mlp", "auto" trains networks alone.
     hidden : widths of the MLP's hidden layers.
     loss : for "free", "max" and "ascent", a loss of :mod:`naysayer.losses`, by name or as a callable.
     lr : learning rate or rates; each makes a member. "auto" takes 0.001, 0.003 and 0.01, and for `method` "auto" and
-        "linear" rates of their own.
-    weight_decay : on weights, not on biases.
-    optimizer, momentum, schedule : "adam", "adamw" or "sgd"; None, "cosine", "step" or a function from epoch to factor.
-    recipe : how a step uses network, views and objective: a name in :data:`naysayer.engine.recipe.RECIPES`, or a
-        :class:`~naysayer.engine.recipe.Recipe`.
-    max_epochs : number of epochs; `method` "auto" takes 30 (60 for the linear network), or fewer if there are millions
-        of rows.
+        "linear" rates of their own. For it and the next five, recipes and residual networks have defaults of their own
+        (:mod:`naysayer.models.defaults`).
+    weight_decay : on weights, not on biases; "auto" is 0.0001.
+    optimizer, momentum : "adam", which "auto" takes, "adamw", "sgd" or "nesterov".
+    schedule : of the learning rate: None, which "auto" takes, "cosine", "step" or a function from epoch to factor.
+    recipe : how a step uses network, views and objective: "plain", "consistency" (several views of each example, which
+        must agree; rows without a label help, too), another name in :data:`naysayer.engine.recipe.RECIPES`, or a
+        :class:`~naysayer.engine.recipe.Recipe`. "auto" is "consistency" for residual networks, else "plain".
+    max_epochs : number of epochs; "auto" is 100. With the plain recipe, `method` "auto" takes at most 30 (60 for the
+        linear network), or fewer if there are millions of rows.
     patience : None trains all epochs. A number stops a member after so many epochs without a better estimate, and
         takes its best one; half of the held-out labels choose, and only the other half can then judge.
     batch_size : "auto" takes about a thirtieth of the examples, from 16 to 256.
-    n_seeds : runs per member; "auto" holds out each row four times, beyond 2,000 rows twice.
-    validation_fraction : share of the rows that each run holds out.
+    n_seeds : runs per member; "auto" holds out each row four times, beyond 2,000 rows twice; of residual networks
+        there is one run.
+    validation_fraction : share of the rows that each run holds out; "auto" is a fifth, of a single run a tenth.
     beta, gamma : gradient ascent's tolerance and step scale.
     alpha : weight of complementary against ordinary labels where both occur; None weighs every example equally.
     classes : the class values; None takes those that occur in `y_bar`. Pass them if some class is never ruled out.
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
     standardize : bring features to mean 0 and deviation 1 over all rows, also those without a label; images in uint8
-        are divided by 255 instead.
+        are divided by 255 instead, and those for residual networks or consistent views are floats of 0 to 1.
     warm_start : go on from the last fit where this one is given the same examples, so that more epochs add to those
         before. Other examples begin anew: runs that had seen a label could not be judged by it.
     time_limit : seconds after which no member is begun and networks stop; the first member always gets an epoch.
@@ -150,16 +157,16 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         hidden: Sequence[int] = (128,),
         loss: str | Loss = "cross_entropy",
         lr: float | Sequence[float] | str = "auto",
-        weight_decay: float = 1e-4,
-        optimizer: str = "adam",
+        weight_decay: float | str = "auto",
+        optimizer: str = "auto",
         momentum: float = 0.9,
-        schedule: str | Schedule | None = None,
-        recipe: str | Recipe = "plain",
-        max_epochs: int = 100,
+        schedule: str | Schedule | None = "auto",
+        recipe: str | Recipe = "auto",
+        max_epochs: int | str = "auto",
         patience: int | None = None,
         batch_size: int | str = "auto",
         n_seeds: int | str = "auto",
-        validation_fraction: float = 0.2,
+        validation_fraction: float | str = "auto",
         beta: float = 0.0,
         gamma: float = 1.0,
         alpha: float | None = None,
@@ -210,7 +217,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
 
         Parameters
         ----------
-        X : (N, ...) features.
+        X : (N, ...) features. Images are (N, H, W), (N, H, W, C) or (N, C, H, W), bytes or floats of 0 to 1.
         y_bar : (N,) class values, "not this class"; texts such as "!cat", where plain ones say what an example is; or
             (N, K) ruled-out rows. Examples of which nothing is known help by where they lie.
         sample_weight : (N,) how many times each example counts; None: once.
@@ -219,7 +226,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         examples = self._examples(X, y_bar, sample_weight)
         rng = generator(self.random_state)
         candidates = self._candidates(examples)
-        parts = self._parts(len(examples.labels), rng)
+        parts = self._parts(len(examples.labels), candidates, rng)
         if self.warm_start:
             parts = self._go_on(examples, parts)
         trained, interrupted = self._train(candidates, parts, examples)
@@ -251,8 +258,10 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         )
         self._learn_scale(inputs[counts])
         scaled = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
-        weight, others = None if weight is None else weight[said], scaled[counts & ~known]
-        return Examples(scaled[known], labels[said], weight, len(self.classes_), self.transition, others)
+        other = counts & ~known
+        weights = [None if weight is None else weight[rows.numpy()] for rows in (known, other)]
+        told = labels[said], weights[0], len(self.classes_), self.transition
+        return Examples(scaled[known], *told, scaled[other], weights[1])
 
     def _go_on(self, examples: Examples, parts: Parts) -> Parts:
         """Give the parts of the last fit if it had the same examples; else forget that fit."""
@@ -327,13 +336,14 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         chooses = parts.choosing is not None  # an epoch, by labels that then cannot judge it
         watched = parts.held_out if parts.choosing is None else parts.choosing
         judged = parts.held_out[:, watched.shape[1] if chooses else 0 :]
+        inputs, labels, weight, rows = _shown(candidate.recipe, examples, parts)
         runs.fit(
             Resident(
-                examples.inputs,
-                examples.labels,
+                inputs,
+                labels,
                 len(self.classes_),
-                sample_weight=examples.weight,
-                rows=np.tile(parts.rows, (n_rates, 1)),
+                sample_weight=weight,
+                rows=np.tile(rows, (n_rates, 1)),
                 validation_rows=np.tile(watched, (n_rates, 1)),
             ),
             max_epochs=candidate.epochs,
@@ -406,31 +416,29 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
     def _population(self, candidate: Candidate, seeds: list[int], inputs: Tensor) -> Population:
         """Build the runs of a candidate: one for each learning rate and seed."""
         assert candidate.objective is not None
-        batch = self.batch_size
+        batch, defaults, epochs = self.batch_size, candidate.defaults, candidate.epochs
         if batch == "auto":
             batch = int(np.clip(2 ** round(np.log2(max(1, len(inputs) / 30))), 16, 256))
-        schedule = self.schedule
+        schedule = defaults.schedule if self.schedule == "auto" else self.schedule
         if isinstance(schedule, str):
-            schedule = cosine_schedule(candidate.epochs) if schedule == "cosine" else step_schedule()
-        runs = Population(
+            warm_up = min(defaults.warm_up, epochs // 5)
+            schedule = cosine_schedule(epochs, warm_up) if schedule == "cosine" else step_schedule()
+        fast = candidate.kind == "residual" and pick_device(self.device).type == "cuda"
+        return Population(
             self._build_network(candidate.network, inputs.shape[1:]),
             candidate.objective,
             seeds=seeds * len(candidate.rates),
             lr=np.repeat(candidate.rates, len(seeds)).tolist(),
-            weight_decay=self.weight_decay,
-            optimizer=self.optimizer,
+            weight_decay=defaults.weight_decay if self.weight_decay == "auto" else self.weight_decay,  # type: ignore[arg-type]
+            optimizer=defaults.optimizer if self.optimizer == "auto" else self.optimizer,
             momentum=self.momentum,
             schedule=schedule,
-            recipe=self.recipe,
+            recipe=candidate.recipe,
             batch_size=check_count(batch, "`batch_size`"),
+            precision="bfloat16" if fast else "float32",
+            compiled=fast and epochs * len(inputs) >= WORTH_COMPILING,
             device=self.device,
         )
-        given = tuple(runs.logits(inputs[:1], run=0).shape)
-        if given != (1, len(self.classes_)):
-            raise ValueError(
-                f"`network` must give {len(self.classes_)} logits per example, one per class; got {given[1:]}"
-            )
-        return runs
 
     def _keep(self, trained: list[_Trained], judge: HeldOut) -> None:
         """Keep the members that have a weight, and tell how accurate they are together."""
@@ -499,6 +507,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
         if isinstance(X, Tensor):
             X = (X if X.dtype == torch.uint8 else X.float()).detach().cpu().numpy()
+        given, X = X, self._laid_out(X, reset)
         images = getattr(X, "dtype", None) == np.uint8 and np.ndim(X) > 2  # a table of bytes is a table
         X = validate_data(
             self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=None if images else np.float32
@@ -511,10 +520,37 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
                 )
             X = X.toarray()
         if not reset and X.shape[1:] != tuple(self.center_.shape):
+            came = getattr(given, "shape", X.shape)[1:]
             raise ValueError(
-                f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {X.shape[1:]}"
+                f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {came}"
             )
-        return as_inputs(X)
+        inputs = as_inputs(X)
+        bytes_of_floats = not reset and inputs.dtype == torch.uint8 and X.ndim == 4 and bool((self.scale_ == 1).all())
+        return to_float(inputs) if bytes_of_floats else inputs
+
+    def _laid_out(self, X: Any, reset: bool) -> Any:
+        """Give images as (N, C, H, W), whichever way they come, and all else as it is."""
+        if isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) > 1:
+            if len({np.shape(image) for image in X}) > 1:
+                raise ValueError("all images of `X` must have the same shape; bring them to one size first")
+            X = np.stack([np.asarray(image) for image in X])
+        if not isinstance(X, np.ndarray) or X.ndim not in (3, 4):
+            return X
+        if not (self._sees_images() if reset else self.center_.dim() == 3 and X.shape[1:] != self.center_.shape):
+            return X
+        if X.dtype.kind in "iu" and X.size and X.min() >= 0 and X.max() <= 255:
+            X = X.astype(np.uint8, copy=False)
+        if X.ndim == 3:
+            return X[:, None]
+        return np.moveaxis(X, 3, 1) if X.shape[3] <= 4 < X.shape[1] else X
+
+    def _sees_images(self) -> bool:
+        """Whether an `X` of 3 or 4 axes is of images: the network takes nothing else, or their views are ours."""
+        return network_name(self.network) in FOR_IMAGES or self._distorts()
+
+    def _distorts(self) -> bool:
+        """Whether the recipe is that of consistent views, and these are its own, not the caller's."""
+        return is_consistency(self.recipe) and (isinstance(self.recipe, str) or self.recipe.augment is None)
 
     def _learn_scale(self, inputs: Tensor) -> None:
         """Remember each feature's mean and deviation; constant features get deviation 1."""
@@ -522,6 +558,13 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         self.center_, self.scale_ = torch.zeros(shape), torch.ones(shape)
         if inputs.dtype == torch.uint8:
             self.scale_ *= 255.0
+        elif inputs.dim() == 4 and (network_name(self.network) in RESIDUAL or self._distorts()):
+            low, high = float(inputs.min()), float(inputs.max())
+            if low < 0 or high > 1:
+                raise ValueError(
+                    f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
+                    f"pass bytes as uint8"
+                )
         elif self.standardize:
             scale, center = torch.std_mean(inputs.double(), dim=0, correction=0)
             self.center_ = center.float()
@@ -681,3 +724,24 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             named = one["network"] or self.network if one["kind"] == "networks" else None
             build = None if named is None else self._build_network(named, fitted["shape"])
             self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))
+
+
+def _shown(recipe: Recipe, examples: Examples, parts: Parts) -> tuple[Tensor, NDArray[Any], Any, NDArray[np.int64]]:
+    """Give what runs are shown: inputs, labels, weights, and the rows of each run.
+
+    Where rows without a label teach something, these are all there are, and copies of those held out, of which a run
+    sees all but the labels.
+    """
+    if not recipe.unlabelled:
+        return examples.inputs, examples.labels, examples.weight, parts.rows
+    n, n_others, held_out = len(examples.labels), len(examples.unlabelled), np.unique(parts.held_out)
+    inputs = torch.cat([examples.inputs, examples.unlabelled, examples.inputs[torch.from_numpy(held_out)]])
+    labels, told = np.zeros((len(inputs), examples.n_classes), dtype=bool), examples.labels
+    labels[:n] = told if told.ndim == 2 else np.eye(examples.n_classes, dtype=bool)[told]
+    weight = examples.weight
+    if weight is not None:
+        others = np.empty(0) if examples.unlabelled_weight is None else examples.unlabelled_weight
+        weight = np.concatenate([weight, others, weight[held_out]])
+    copies = n + n_others + np.searchsorted(held_out, parts.held_out)
+    others_rows = np.tile(np.arange(n, n + n_others), (len(copies), 1))
+    return inputs, labels, weight, np.hstack([parts.rows, others_rows, copies])

@@ -64,6 +64,7 @@ class Examples(NamedTuple):
     n_classes: int
     transition: ArrayLike | None
     unlabelled: Tensor  # inputs of which nothing is known
+    unlabelled_weight: Floats | None = None
 
 
 class Member(Protocol):

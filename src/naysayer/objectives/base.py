@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from naysayer import risk
 from naysayer.common.reduce import SumOver
 from naysayer.labels.checks import check_labels, check_n_classes, check_transition
-from naysayer.labels.weights import count_labels, inverse_tensor, is_sets, label_weights
+from naysayer.labels.weights import count_labels, inverse_tensor, is_sets, label_weights, log_likelihoods
 from naysayer.losses import Loss, cross_entropy, get_loss, name_of
 
 
@@ -148,6 +148,10 @@ class Objective(nn.Module):
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
         """Give what each example alone contributes to the objective before any correction: (..., B)."""
         return (label_weights(y_bar, self.n_classes, self.inverse) * self.loss(logits)).sum(dim=-1)
+
+    def log_likelihoods(self, y_bar: Tensor) -> Tensor:
+        """Give how likely each class makes a label, in logarithms up to a constant: (..., B, K)."""
+        return log_likelihoods(y_bar, self.n_classes, self.log_transition)
 
     def class_scores(self, logits: Tensor) -> Tensor:
         """Give scores of the classes: the largest is the class, their softmax the probabilities. (..., K) → (..., K).

@@ -36,3 +36,6 @@ class Likelihood(Forward):
         left = torch.logsumexp(log_p.masked_fill(y_bar, -math.inf), dim=-1)
         out = torch.logsumexp(log_p.masked_fill(~y_bar, -math.inf), dim=-1)
         return -torch.logaddexp(left, out + self.log_odds)
+
+    def log_likelihoods(self, y_bar: Tensor) -> Tensor:
+        return torch.where(y_bar, self.log_odds, 0.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from naysayer.common.checks import near
 from naysayer.engine.recipe.base import Augment, Recipe, Runs, Tensors, Told, altered, differentiate
 from naysayer.engine.recipe.consistency import Consistency
 
@@ -35,6 +36,6 @@ def as_recipe(recipe: str | Recipe, augment: Augment | None) -> Recipe:
             raise ValueError("`augment` must go to the recipe itself where `recipe` is one, not beside it")
         return recipe
     if recipe not in RECIPES:
-        raise ValueError(f"`recipe` must be a Recipe or one of {', '.join(RECIPES)}; got {recipe!r}")
+        raise ValueError(f"`recipe` must be a Recipe or one of {', '.join(RECIPES)}; got {near(str(recipe), RECIPES)}")
     options: dict[str, Any] = {} if augment is None else {"augment": augment}
     return RECIPES[recipe](**options)

@@ -17,7 +17,6 @@ from naysayer.common.checks import check_count
 from naysayer.engine.augment import codes, crop_and_flip, distort, hash_bits, perturb
 from naysayer.engine.recipe.base import Augment, Recipe, Runs, Tensors, Told, altered
 from naysayer.engine.source import Batch, Source, to_float
-from naysayer.labels.weights import log_likelihoods
 from naysayer.objectives import Objective
 
 
@@ -35,8 +34,8 @@ class Consistency(Recipe):
     augment : the strong views, a function (B, ...), (B,) codes → (B, ...). By default images, (C, H, W), are distorted
         (:func:`~naysayer.engine.augment.distort`), mirrored where they have colours, and anything else gets noise
         (:func:`~naysayer.engine.augment.perturb`).
-    weak : the weak view, likewise. By default images are moved a little, and anything else, or where `augment` is
-        given, is left as it is.
+    weak : the weak view, likewise. By default images are moved by up to an eighth, and anything else, or where
+        `augment` is given, is left as it is.
     n_strong : the number of strong views.
     weight : λ, once it has risen.
     rise : epochs over which λ rises from 0, in a line.
@@ -47,6 +46,8 @@ class Consistency(Recipe):
     The target is that of partial-label learning: D.-D. Wu, D.-B. Wang, M.-L. Zhang. Revisiting consistency
     regularization for deep partial label learning. ICML 2022.
     """
+
+    unlabelled = True
 
     def __init__(
         self,
@@ -91,8 +92,7 @@ class Consistency(Recipe):
         labels, scales = (t.expand(n_views, *t.shape) for t in (told.labels, told.scales))
         own = objective.risks(logits, labels, scales).mean(dim=0)
         log_p = torch.log_softmax(logits, dim=-1)
-        likelihood = log_likelihoods(told.labels, objective.n_classes, objective.log_transition)
-        target = torch.softmax(log_p.detach().mean(dim=0) + likelihood, dim=-1)
+        target = torch.softmax(log_p.detach().mean(dim=0) + objective.log_likelihoods(told.labels), dim=-1)
         drawn = (told.share * -(target * log_p.mean(dim=0)).sum(dim=-1)).sum(dim=-1, keepdim=True)
         risen = self.weight * (told.epoch / self.rise).clamp(max=1.0)
         return torch.cat([own, risen * drawn], dim=-1)
@@ -126,7 +126,7 @@ class Consistency(Recipe):
         if len(shape) != 3:
             return self.weak, perturb
         flip = shape[0] == 3
-        weak = self.weak or functools.partial(crop_and_flip, flip=flip)
+        weak = self.weak or functools.partial(crop_and_flip, padding=max(1, round(min(shape[1:]) / 8)), flip=flip)
         return weak, functools.partial(distort, flip=flip)
 
 
