@@ -85,7 +85,7 @@ def spread_out(rank, folder):
 
         for case in CASES if world == WORLD else CASES[::4]:
             objective = make_objective(case[0], case[2], group)
-            found[world, *case] = train(objective, case[1], part(rank, world), wrap, average)
+            found[(world, *case)] = train(objective, case[1], part(rank, world), wrap, average)
         mine = part(rank, world)
         mine = mine if mine.start < mine.stop else slice(1)  # alone, one must have a row
         found[world, "alone"] = train(make_objective("ascent", False), "single", mine, wrap)

@@ -34,6 +34,7 @@ from naysayer.common.checks import near
 from naysayer.common.files import write_text
 from naysayer.common.progress import Bar, progress_bar
 from naysayer.data import datasets, human
+from naysayer.engine import process
 from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, pick_device
 from naysayer.engine.recipe import RECIPES
@@ -42,6 +43,7 @@ from naysayer.labels import transition
 from naysayer.labels.weights import inverse_tensor
 from naysayer.measure import metrics
 from naysayer.measure.intervals import Interval
+from naysayer.models.defaults import DEFAULTS, kind_of, made
 from naysayer.objectives import OBJECTIVES, Objective
 from naysayer.objectives.base import parameters_of
 
@@ -77,9 +79,12 @@ class Training:
 
 _PLAIN = Training(100, (5e-5, 2.5e-4, 1e-3))  # the paper's Adam at its 5e-5, and two faster
 _PLAIN_IMAGES = Training(100, (1e-4, 5e-4), precision="bfloat16", together=1)
-_CONSISTENT = Training(
-    60, (0.06,), optimizer="sgd", weight_decay=5e-4, schedule="cosine", warm_up=2, precision="bfloat16", together=1
-)
+_CONSISTENT = {  # as the classifier trains them: models/defaults.py has the measurements
+    kind: Training(how.epochs, how.rates, 256, how.optimizer, how.weight_decay, how.schedule or "constant", how.warm_up)
+    for (recipe, kind), how in DEFAULTS.items()
+    if recipe == "consistency"
+}
+_CONSISTENT_IMAGES = replace(_CONSISTENT["residual"], precision="bfloat16", together=1)
 _ON_DIGITS = {"epochs": 30, "rates": (3e-3, 1e-2), "batch_size": 64}  # a thousand rows: few steps per epoch
 
 SETTINGS: dict[str, dict[str, Training]] = {  # recipe → network
@@ -87,14 +92,16 @@ SETTINGS: dict[str, dict[str, Training]] = {  # recipe → network
         "linear": _PLAIN,
         "mlp": _PLAIN,
         "convolution": replace(_PLAIN, rates=(2.5e-4, 1e-3)),
+        "resnet8": _PLAIN_IMAGES,
         "resnet18": _PLAIN_IMAGES,
         "resnet34": _PLAIN_IMAGES,
     },
     "consistency": {
-        "mlp": replace(_CONSISTENT, rates=(0.1,), precision="float32", together=1000),
-        "convolution": replace(_CONSISTENT, precision="float32", together=1000),
-        "resnet18": _CONSISTENT,
-        "resnet34": _CONSISTENT,
+        "mlp": _CONSISTENT["dense"],
+        "convolution": _CONSISTENT["convolution"],
+        "resnet8": _CONSISTENT_IMAGES,
+        "resnet18": _CONSISTENT_IMAGES,
+        "resnet34": _CONSISTENT_IMAGES,
     },
 }
 
@@ -426,8 +433,12 @@ def _train(
     chosen = pick_device(device)
     in_training = training_of(first.dataset, first.network, first.recipe)
     on_images = chosen.type == "cuda" and in_training.together == 1
+    shape = torch.Size(X_train.shape[1:])
+    network = functools.partial(NETWORKS[first.network], shape, given.n_classes, (500,))
+    with process.seeded():  # it is looked at, not trained
+        kind = kind_of(network())
     population = Population(
-        functools.partial(NETWORKS[first.network], torch.Size(X_train.shape[1:]), given.n_classes, (500,)),
+        network,
         [objectives[run.method] for run in group],
         seeds=[run.seed for run in group],
         lr=[run.lr for run in group],
@@ -437,7 +448,7 @@ def _train(
         batch_size=first.batch_size,
         precision=first.precision if chosen.type == "cuda" else "float32",
         compiled=on_images,
-        recipe=first.recipe,
+        recipe=made(first.recipe, kind, shape, first.epochs),
         device=chosen,
     )
     checkpoint = folder / "checkpoints" / f"{_digest(group)}.checkpoint"
