@@ -12,7 +12,7 @@ from naysayer.measure.adaptive import anytime_interval, contributions, corrected
 
 
 def adaptive_design(past, n_items, n_classes):
-    """Chances of items and classes and a model's guesses that depend on all that was said before, each in its own way."""
+    """Chances of items and classes and a model's guesses, which depend on all that was said before, each in its way."""
     votes = np.ones((n_items, n_classes))
     for turn, (i, k, yes) in enumerate(past):
         votes[i, k] *= (3.0 + turn) if yes else 0.3
@@ -150,7 +150,7 @@ def test_intervals_hold_at_every_look(policy, n_classes, error_rate):
     for _ in range(25):
         for target, (found, truth) in simulate(rng, policy, n_classes, error_rate).items():
             missed[target] += worst_miss(found, truth, (20, 60, 120, 240))
-    assert missed["accuracy"] <= 3 and missed["share"] <= 3  # of 25, 1.25 are expected at most
+    assert max(missed.values()) <= 3  # of 25, 1.25 are expected at most
 
 
 def test_the_interval_narrows_and_can_miss():

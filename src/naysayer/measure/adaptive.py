@@ -5,7 +5,8 @@ Question t draws an item i of N with probability :math:`\rho_t(i)` and a class k
 :math:`[y_i = k]`. The answer, corrected for errors, is :math:`z = ([\text{yes}] - e) / (1 - 2e)`, whose mean is
 :math:`[y_i = k]`. Then
 
-.. math:: \tilde y_{ti}(k) = \hat p_{ti}(k) + [\text{asked } i, k]\, \frac{z - \hat p_{ti}(k)}{\rho_t(i)\, \pi_t(k \mid i)}
+.. math::
+    \tilde y_{ti}(k) = \hat p_{ti}(k) + [\text{asked } i, k]\, \frac{z - \hat p_{ti}(k)}{\rho_t(i)\, \pi_t(k \mid i)}
 
 has mean :math:`[y_i = k]` given the past, for every item and class: the model takes variance away and adds no
 bias, however bad it is. So for any loss :math:`\ell_i(k)` that was fixed before question t,
@@ -16,8 +17,9 @@ has the mean :math:`\frac1N \sum_i \ell_i(y_i)`: with :math:`\ell_i(k) = [k = c]
 :math:`\ell_i(k) = [k = f(x_i)]` the accuracy of a model f that did not learn from answer t. Averages over t stay
 unbiased, and their distance from the truth is a martingale.
 
-What is assumed: each item and each class have a chance at every question (an item or class without one counts with its
-:math:`\hat p`), e is the same for yes and no, and "can't tell", which leaves a question out, does not depend on the class.
+What is assumed: each item and each class have a chance at every question (what has none counts with its
+:math:`\hat p`), e is the same for yes and no, and "can't tell", which leaves a question out, does not depend on the
+class.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def contributions(z: ArrayLike, chance: ArrayLike, expected: ArrayLike, loss: Ar
     chance : (n,) :math:`c_t = N \rho_t \pi_t` of the item and class that were asked about: N times the probability.
     expected : (n,) :math:`\hat p_t` of that item and class, from the past.
     loss : (n,) :math:`\ell_t` of that item and class: 1 where it counts, 0 where it does not.
-    base : (n,) :math:`b_t = \frac1N \sum_i \sum_k \ell_i(k) \hat p_{ti}(k)`, what the model would say without the answer.
+    base : (n,) :math:`b_t = \frac1N \sum_i \sum_k \ell_i(k) \hat p_{ti}(k)`, what the model says without the answer.
 
     Examples
     --------
@@ -86,12 +88,12 @@ def anytime_interval(
     r"""Estimate a mean in [0, 1] from :math:`m_1, \dots, m_n`, with bounds that hold however n was chosen.
 
     Two gamblers bet against a mean :math:`\theta`, one that it is larger, one that it is smaller:
-    :math:`\prod_t (1 \pm \lambda_t (m_t - \theta))`. If :math:`\theta` is true, neither can expect to win, and by Ville's
-    inequality either ever multiplies their stake by :math:`2 / \alpha` with probability :math:`\alpha / 2` at most. The
-    interval has all means against which neither has. So it holds at all n at once: one may look after every
-    answer, and stop when it is narrow enough. The stakes :math:`\lambda_t` depend on the past alone: a wanted half width
-    over the variance that the values before let expect, for three such half widths at once; see Waudby-Smith and Ramdas, *Estimating means of bounded random variables by betting*
-    (2024).
+    :math:`\prod_t (1 \pm \lambda_t (m_t - \theta))`. If :math:`\theta` is true, neither can expect to win, and by
+    Ville's inequality either ever multiplies their stake by :math:`2 / \alpha` with probability :math:`\alpha / 2` at
+    most. The interval has all means against which neither has. So it holds at all n at once: one may look after every
+    answer, and stop when it is narrow enough. The stakes :math:`\lambda_t` depend on the past alone: a wanted half
+    width over the variance that the values before let expect, for three such half widths at once; see Waudby-Smith
+    and Ramdas, *Estimating means of bounded random variables by betting* (2024).
 
     Parameters
     ----------
