@@ -54,8 +54,9 @@ def ask(
     goal: Annotated[
         str | None,
         typer.Option(
-            metavar="labels|model",
-            help="What guided questions are for: to settle labels, or to teach the model; default: labels.",
+            metavar="labels|model|accuracy",
+            help="What guided questions are for: to settle labels, to teach the model, or to know how many labels are "
+            "right; default: labels.",
         ),
     ] = None,
     host: Host = "127.0.0.1",

@@ -4,7 +4,8 @@ Nothing here knows of a database, nor of the model: a :class:`Guide` has the pro
 gave to N items and K classes, and what people have said since:
 
 - one question in ten (`RANDOM`) is random: any item, settled ones too, and any of the K classes;
-- one in ten (`CHECKS`) is about any item, and the class that is likeliest for it by now;
+- one in ten is about any item, and the class that is likeliest for it by now; all others too, if the goal is to know
+  the accuracy (`CHECKS`);
 - the others are about open items, by what is wanted, and the class that is likeliest.
 
 So every item and class keeps a known chance at every question, which is stored with it: that is what keeps estimates
@@ -29,7 +30,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 RANDOM = 0.1
-CHECKS = 0.1
+CHECKS = {"labels": 0.1, "model": 0.1, "accuracy": 0.9}
 SETTLED = 0.95  # the probability from which on an item that somebody said yes to is asked about no more
 BELIEVED = 0.9  # the share of a model's probabilities that counts; the rest says that it may be anything
 RELIABLE = 0.5  # the accuracy that a model surely has before it guides: its suggestions get yes more often than no
@@ -57,6 +58,7 @@ class Guidance:
     likeliest : the class that model and answers made likeliest for the item when it was asked about.
     now : the probability of the class asked about then.
     certainty : the mean of the likeliest classes' probabilities then, over all N items.
+    checks : the share of questions about any item and its likeliest class.
     """
 
     training: float
@@ -68,6 +70,7 @@ class Guidance:
     likeliest: int
     now: float
     certainty: float
+    checks: float
 
 
 def read_guidance(text: str) -> Guidance:
@@ -112,7 +115,7 @@ class Guide:
     then : (N, K) votes, yes less no, that are in them.
     error_rate : of answers, above 0.
     training : the time of the training.
-    goal : "labels" prefers items that the next answer settles, "model" those that it would learn from.
+    goal : "labels" prefers items that the next answer settles, "model" those that it would learn from, "accuracy" none.
     enough : an item with so many answers is asked about no more; None: until it is settled.
 
     Examples
@@ -163,7 +166,7 @@ class Guide:
         done = (sure >= SETTLED) & named
         if self._enough is not None:
             done |= n_answers >= self._enough
-        wanted = sure**2 if self._goal == "labels" else 1.02 - sure
+        wanted = 1.02 - sure if self._goal == "model" else sure**2
         spare = np.maximum(0, n_answers - np.abs(votes).sum(axis=1))  # what nobody can tell must not come for ever
         self._weights[rows] = np.where(done, 0.0, wanted / (1.0 + spare))
 
@@ -200,8 +203,8 @@ class Guide:
         total = float(weights.sum())
         if total <= 0:
             return None
-        kind = random.random()
-        if kind < RANDOM + CHECKS:
+        kind, checks = random.random(), CHECKS[self._goal]
+        if kind < RANDOM + checks:
             free = np.ones(len(self.items), dtype=bool)
             free[away] = False
             i = int(np.flatnonzero(free)[random.randrange(n_free)])
@@ -216,7 +219,7 @@ class Guide:
         by_chance = kind < RANDOM
         k = random.choice(left) if by_chance else suggested
         any_class = RANDOM / n_free
-        likeliest = CHECKS / n_free + (1.0 - RANDOM - CHECKS) * float(weights[i]) / total
+        likeliest = checks / n_free + (1.0 - RANDOM - checks) * float(weights[i]) / total
         item_probability = any_class + likeliest
         probability = (any_class / len(left) + likeliest * (k == suggested)) / item_probability
         guidance = Guidance(
@@ -229,5 +232,6 @@ class Guide:
             likeliest=int(self._now[i].argmax()),
             now=float(self._now[i, k]),
             certainty=self._certain / len(self.items),
+            checks=checks,
         )
         return GuidedDraw(self.items[i], k, probability, json.dumps(vars(guidance)))

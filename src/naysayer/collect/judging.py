@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from naysayer.collect.guiding import CHECKS, RANDOM, Guidance, read_guidance
+from naysayer.collect.guiding import RANDOM, Guidance, read_guidance
 from naysayer.collect.records import Standing, Training
 from naysayer.measure.adaptive import anytime_interval, contributions, corrected
 from naysayer.measure.intervals import Interval, within
@@ -65,9 +65,9 @@ def label_accuracy(
     chance = np.array([how.n_items * how.item_probability * one.probability for one, how in rows])
     now, certainty = np.array([(how.now, how.certainty) for _, how in rows]).T
     about = np.array([one.class_index == how.likeliest for one, how in rows])
-    floor = CHECKS + RANDOM / n_classes
+    floor = np.array([how.checks for _, how in rows]) + RANDOM / n_classes
 
-    def values(error_rate: float) -> tuple[np.ndarray, float]:
+    def values(error_rate: float) -> tuple[Floats, Floats]:
         reach = (1.0 - error_rate) / (1.0 - 2.0 * error_rate) / floor
         return contributions(corrected(yes, error_rate), chance, now, about, certainty), reach
 

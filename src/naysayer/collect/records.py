@@ -12,7 +12,7 @@ from naysayer.data.items import Item, is_name
 Value = Literal["yes", "no", "skip"]
 Role = Literal["owner", "annotator"]
 QUESTIONS = ("random", "guided")
-GOALS = ("labels", "model")
+GOALS = ("labels", "model", "accuracy")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Project:
     question : how a class is asked about; ``{}`` is where its name goes.
     answers_per_item : an item with so many answers is asked about no more; None: until its class is known.
     questions : "random", or "guided" by a model as soon as one is reliable.
-    goal : of guided questions: "labels" settles items, "model" teaches most.
+    goal : of guided questions: "labels" settles items, "model" teaches most, "accuracy" soonest tells how many labels
+        are right.
 
     Examples
     --------
