@@ -5,7 +5,7 @@
 
 Every item is one of scikit-learn's digits (1,297 of them, the other 500 judge the model), or, with `--data`, one of
 1,500 photos whose features are in FOLDER (features.npy and labels.npy, the last 1,000 rows judge the model). A small
-network is trained from scratch on every 100 answers (from 3,000 on, every 500); the questions in between come from the
+network is trained from scratch on every 100 answers (from 2,000 on, every 500); the questions in between come from the
 last one, as `naysayer ask` draws them. Random questions settle an item by a yes or by all classes but one ruled out;
 guided ones as `Guide` says. Guided questions begin once half of the predictions are surely right, as estimated by
 answers that had no part in them.
@@ -115,13 +115,14 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, float, dict[str
             chance = n_items * how.item_probability * drawn.probability
             guided_rows.append((float(yes), chance, how.now, k == how.likeliest, how.certainty))
             guide.update({drawn.item_id: (votes[i], int(n_answers[i]))})
-        if n % (EVERY if n <= 3_000 else 5 * EVERY):
+        if n % (EVERY if n <= 2_000 else 5 * EVERY):
             continue
         ruled_out = votes < votes.max(axis=1, keepdims=True)
         network = fit(X, ruled_out, error_rate, seed)
         p = predict(network, X)
         right = float((predict(network, X_test).argmax(axis=1) == y_test).mean())
-        interval, always = judge(asked, guided_rows, X, place, error_rate, seed, n_classes, policy)
+        if guided_rows or n <= 1_000 or n % 500 == 0:  # two more trainings each time
+            interval, always = judge(asked, guided_rows, X, place, error_rate, seed, n_classes, policy)
         if policy != "random" and (guide is not None or interval.low >= RELIABLE):
             expected = combine(p, votes, max(error_rate, LEAST_ERROR))
             guide = Guide(ids, expected, votes.copy(), max(error_rate, LEAST_ERROR), float(n), policy)
@@ -139,9 +140,9 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, float, dict[str
         ):
             if now and reached[name] is None:
                 reached[name] = n
-        if n >= 2_600 and reached["settled"] and reached["known"] and policy != "accuracy":
+        if n >= 2_000 and reached["settled"] and reached["known"] and policy != "accuracy":
             break
-        if n >= 4_000 and policy == "accuracy":
+        if n >= 2_500 and policy == "accuracy":
             break
     return policy, error_rate, {"reached": reached, "curve": curve, "seed": seed}
 

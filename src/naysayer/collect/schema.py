@@ -162,7 +162,9 @@ def one_of(name: str) -> BindParameter[Any]:
     return bindparam(name, expanding=True)
 
 
-_asked_of = select(question).where(question.c.item_id.in_(one_of("ids")))
+# By name: a step from an older version comes here before the column of a later one is there.
+_asked_of = select(*(question.c[name] for name in ("id", "item_id", "class_index", "repeat_of")))
+_asked_of = _asked_of.where(question.c.item_id.in_(one_of("ids")))
 _said_to = select(answer.c.question_id, answer.c.annotator, answer.c.value)
 _said_to = _said_to.where(answer.c.question_id.in_(one_of("ids")), stands)
 

@@ -215,7 +215,8 @@ class Store:
 
         First come those that they were handed within the last ten minutes and have not answered, but for the ones whose
         ids are in `holding`: so a page that is reloaded gets its questions back. Then new ones are drawn: the item
-        with the fewest answers, one that nobody is busy with where there is one, and a class that it can still be. No
+        with the fewest answers, one that nobody is busy with where there is one, and a class that it can still be; or,
+        where questions are guided, what :class:`naysayer.collect.guiding.Guide` draws. No
         new question is about an item that the annotator holds a question about: a page that gets an empty list asks
         again once it has sent its answers. An unknown annotator is a KeyError.
         """
