@@ -4,11 +4,11 @@
     python benchmarks/questions.py --coverage 200
 
 Every item is one of scikit-learn's digits (1,297 of them, the other 500 judge the model), or, with `--data`, one of
-1,500 photos whose features are in FOLDER (features.npy and labels.npy, the last 1,000 rows judge the model). A small
-network is trained from scratch on every 100 answers (from 2,000 on, every 500); the questions in between come from the
-last one, as `naysayer ask` draws them. Random questions settle an item by a yes or by all classes but one ruled out;
-guided ones as `Guide` says. Guided questions begin once half of the predictions are surely right, as estimated by
-answers that had no part in them.
+1,500 photos whose features are in FOLDER (features.npy and labels.npy, the last 1,000 rows judge the model). Three
+small networks are trained from scratch on every 100 answers (from 2,000 on, every 500); the questions in between
+come from the last ones, as `naysayer ask` draws them. Random questions settle an item by a yes or by all classes but
+one ruled out; guided ones as `Guide` says. Guided questions begin once 60 % of the predictions are surely right, as
+estimated by answers that had no part in them.
 
 `--coverage` repeats small guided, random and switched projects, and counts how often the interval that may be looked at
 after every answer misses the truth at any of ten looks.
@@ -55,27 +55,38 @@ def read_data(data: str | None, seed: int) -> tuple[np.ndarray, np.ndarray, np.n
     return X[train], y[train], X[test], y[test]
 
 
-def fit(X: np.ndarray, ruled_out: np.ndarray, error_rate: float, seed: int) -> Any:
-    """Train a small network on what is ruled out."""
+class Networks(torch.nn.Module):
+    """Three small networks side by side; together they predict the mean of their probabilities."""
+
+    def __init__(self, n_inputs: int, n_classes: int, hidden: int = 64, n: int = 3) -> None:
+        super().__init__()
+        self.first = torch.nn.Parameter(torch.randn(n, n_inputs, hidden) * (2.0 / n_inputs) ** 0.5)
+        self.middle = torch.nn.Parameter(torch.zeros(n, 1, hidden))
+        self.last = torch.nn.Parameter(torch.randn(n, hidden, n_classes) * hidden**-0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ self.first + self.middle) @ self.last
+
+
+def fit(X: np.ndarray, ruled_out: np.ndarray, error_rate: float, seed: int) -> Networks:
+    """Train small networks on what is ruled out."""
     torch.manual_seed(seed)
     n_classes = ruled_out.shape[1]
-    network = torch.nn.Sequential(
-        torch.nn.Linear(X.shape[1], 64), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(64, n_classes)
-    )
-    optimizer = torch.optim.AdamW(network.parameters(), 1e-2, weight_decay=0.1)
+    networks = Networks(X.shape[1], n_classes)
+    optimizer = torch.optim.AdamW(networks.parameters(), 1e-2, weight_decay=0.1)
     objective = Likelihood(n_classes, max(error_rate, LEAST_ERROR))
     used = ruled_out.any(axis=1)
     x, out = torch.from_numpy(X[used]), torch.from_numpy(ruled_out[used])
-    for _ in range(150):
+    for _ in range(120):
         optimizer.zero_grad()
-        objective(network(x), out).backward()
+        objective.example_losses(networks(x), out.expand(3, *out.shape)).mean().backward()
         optimizer.step()
-    return network.eval()
+    return networks
 
 
-def predict(network: Any, X: np.ndarray) -> np.ndarray:
+def predict(networks: Networks, X: np.ndarray) -> np.ndarray:
     with torch.no_grad():
-        return np.asarray(torch.softmax(network(torch.from_numpy(X)), dim=1).numpy(), dtype=np.float64)
+        return torch.softmax(networks(torch.from_numpy(X)), dim=-1).mean(dim=0).numpy().astype(np.float64)
 
 
 def run(given: tuple[str, int, float, str | None]) -> tuple[str, float, dict[str, Any]]:
@@ -93,15 +104,7 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, float, dict[str
     guide: Guide | None = None
     curve, reached = [], dict.fromkeys(("settled", "model", "known", "known_always"))
     for n in range(1, 8_001):
-        if guide is None:
-            is_open = (votes.max(axis=1) <= 0) & ((votes < 0).sum(axis=1) < n_classes - 1)
-            if not is_open.any():
-                break
-            i = min(np.flatnonzero(is_open), key=lambda i: (n_answers[i], ids[i]))
-            candidate = Candidate(ids[i], int(n_answers[i]), frozenset(np.flatnonzero(votes[i] < 0).tolist()))
-            drawn = Pool(iter([[candidate]]), n_classes, None, random).draw("ann")
-        else:
-            drawn = guide.draw(random)
+        drawn = next_question(guide, votes, n_answers, ids, random)
         if drawn is None:
             break
         i, k = place[drawn.item_id], drawn.class_index
@@ -115,10 +118,12 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, float, dict[str
             chance = n_items * how.item_probability * drawn.probability
             guided_rows.append((float(yes), chance, how.now, k == how.likeliest, how.certainty))
             guide.update({drawn.item_id: (votes[i], int(n_answers[i]))})
+        if n % 50 == 0 and reached["settled"] is None and settled(guide, votes).mean() >= 0.95:
+            reached["settled"] = n
         if n % (EVERY if n <= 2_000 else 5 * EVERY):
             continue
         ruled_out = votes < votes.max(axis=1, keepdims=True)
-        network = fit(X, ruled_out, error_rate, seed)
+        network = fit(X, ruled_out, error_rate, 10_000 * seed + n)  # from a new start each time
         p = predict(network, X)
         right = float((predict(network, X_test).argmax(axis=1) == y_test).mean())
         if guided_rows or n <= 1_000 or n % 500 == 0:  # two more trainings each time
@@ -126,14 +131,13 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, float, dict[str
         if policy != "random" and (guide is not None or interval.low >= RELIABLE):
             expected = combine(p, votes, max(error_rate, LEAST_ERROR))
             guide = Guide(ids, expected, votes.copy(), max(error_rate, LEAST_ERROR), float(n), policy)
-        done = (votes.max(axis=1) > 0) | ((votes < 0).sum(axis=1) >= n_classes - 1) if guide is None else guide.settled
+        done = settled(guide, votes)
         best = votes.argmax(axis=1) if guide is None else guide.probabilities.argmax(axis=1)
         share = float(done.mean())
         label_right = float((best[done] == y[done]).mean()) if done.any() else 1.0
         margin = (interval.high - interval.low) / 2
         curve.append({"answers": n, "model": right, "settled": share, "labels_right": label_right, "margin": margin})
         for name, now in (
-            ("settled", share >= 0.95),
             ("model", right >= 0.9),
             ("known", margin <= 0.02),
             ("known_always", always <= 0.02),
@@ -145,6 +149,25 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, float, dict[str
         if n >= 2_500 and policy == "accuracy":
             break
     return policy, error_rate, {"reached": reached, "curve": curve, "seed": seed}
+
+
+def next_question(guide: Guide | None, votes: np.ndarray, n_answers: np.ndarray, ids: list[str], random: Random):
+    """Draw as the store does: from the guide, or about the item with the fewest answers; None: nothing is left."""
+    if guide is not None:
+        return guide.draw(random)
+    is_open = ~settled(guide, votes)
+    if not is_open.any():
+        return None
+    i = min(np.flatnonzero(is_open), key=lambda i: (n_answers[i], ids[i]))
+    candidate = Candidate(ids[i], int(n_answers[i]), frozenset(np.flatnonzero(votes[i] < 0).tolist()))
+    return Pool(iter([[candidate]]), votes.shape[1], None, random).draw("ann")
+
+
+def settled(guide: Guide | None, votes: np.ndarray) -> np.ndarray:
+    """Which items are done, (N,)."""
+    if guide is not None:
+        return guide.settled
+    return (votes.max(axis=1) > 0) | ((votes < 0).sum(axis=1) >= votes.shape[1] - 1)
 
 
 def judge(asked, guided_rows, X, place, error_rate, seed, n_classes, policy) -> tuple[Interval, float]:

@@ -33,7 +33,7 @@ RANDOM = 0.1
 CHECKS = {"labels": 0.1, "model": 0.1, "accuracy": 0.9}
 SETTLED = 0.95  # the probability from which on an item that somebody said yes to is asked about no more
 BELIEVED = 0.9  # the share of a model's probabilities that counts; the rest says that it may be anything
-RELIABLE = 0.5  # the accuracy that a model surely has before it guides: its suggestions get yes more often than no
+RELIABLE = 0.6  # the accuracy that a model surely has before it guides: its suggestions get yes more often than no
 
 
 @dataclass(frozen=True)
