@@ -629,6 +629,20 @@ def test_the_command_serves_stops_and_goes_on(table, tmp_path):
     assert stop(process)[0] == 0
 
 
+def test_guided_questions_are_turned_on_for_a_store(table, tmp_path):
+    path = tmp_path / "a.db"
+    with Store.open(path, project=Project(("cat", "dog"))) as store:
+        store.register([text_item("A cat.", "1")])
+    process, said = start(path, "--questions", "guided", "--goal", "model")
+    assert "1 items, 0 of them new; classes: cat, dog" in said
+    link = re.search(r"open (http://127\.0\.0\.1:\d+)", said)[1]
+    assert len(httpx.get(link + "/api/next", timeout=120).json()["questions"]) == 1  # at random, before any model
+    assert httpx.get(link + "/api/dashboard", timeout=120).json()["trains"]
+    assert stop(process)[0] == 0
+    with Store.open(path) as store:
+        assert (store.project.questions, store.project.goal) == ("guided", "model")
+
+
 def test_the_command_prints_links_for_those_outside(table, tmp_path):
     process, said = start(
         table, "--classes", "cat,dog", "--store", tmp_path / "a.db", "--host", "0.0.0.0", "--invite", "Ann"

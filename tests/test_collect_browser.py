@@ -16,6 +16,7 @@ from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.records import Project
 from naysayer.collect.store import Store
 from naysayer.data.items import image_item, record_item, text_item
+from test_collect_guiding import answer_all, begin
 
 CLASSES = ("cat", "dog", "owl")
 KEYS = {"yes": ["ArrowRight", "y"], "no": ["ArrowLeft", "n"], "skip": [" "]}
@@ -539,6 +540,21 @@ def test_the_owner_sees_figures_and_invites(browser, store):
             tab.page.get_by_role("button", name="End the link of Ben").click()
             tab.page.get_by_text("Ben (ended)").wait_for()
             assert store.annotator_by_token(link.partition("#")[2]) is None
+
+
+def test_the_owner_sees_what_guided_answers_tell(browser, tmp_path):
+    store, truth = begin(tmp_path / "guided.db", n=150, questions="random")
+    with store:
+        answer_all(store, truth, most=150)
+        store.configure(questions="guided")
+        store.guide()
+        answer_all(store, truth, most=80)
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/dashboard") as tab:
+            figure = tab.page.locator("figure", has_text="Guided questions")
+            figure.locator("svg").wait_for()
+            assert "would be right" in figure.inner_text()
+            assert "They are answered as random ones are." in figure.inner_text()
+            assert figure.locator("tbody tr").count() == 4  # three classes, and all of them
 
 
 def test_no_line_of_the_grid_crosses_the_word_guessing(browser, tmp_path):

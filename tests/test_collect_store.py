@@ -635,10 +635,12 @@ def test_a_copy_has_every_row(begin, tmp_path):
 def test_rows_that_do_not_fit_are_refused_whole(begin):
     store, ann, _ = begin(3)
     question = {"id": "q", "item_id": "nothing", "class_index": 0, "probability": 1.0, "annotator": ann}
-    question |= {"repeat_of": None, "asked": 0.0}
+    question |= {"repeat_of": None, "asked": 0.0, "guidance": None}
     with raises("a row must fit those it refers to; one does not ("):
         store.load("question", [question | {"id": "p", "item_id": next(iter(store.items())).id}, question])
-    with raises("a row of question must have the columns annotator, asked, class_index, id, item_id, probability, "):
+    with raises(
+        "a row of question must have the columns annotator, asked, class_index, guidance, id, item_id, probability, "
+    ):
         store.load("question", [question | {"more": 1}])
     with raises("look at 'asked'"):
         store.load("question", [{key: question[key] for key in question if key != "asked"}])

@@ -399,6 +399,14 @@ def transitions() -> list[list[float]]:
     return table
 
 
+def questions() -> list[list[float]]:
+    table = []
+    for cell in result("questions")["cells"]:
+        reached = [cell[name] for name in ("settled", "model", "known") if cell[name] is not None]
+        table.append([100 * cell["errors"], *reached, 100 * cell["model_curve"][14], 100 * cell["labels_right"]])
+    return table
+
+
 def walkthrough() -> list[list[float]]:
     table = []
     for classes in ("airplane-automobile-horse", "cat-dog-horse"):
@@ -436,6 +444,7 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     "cifar": cifar,
     "reproduction": reproduction,
     "soak": soak,
+    "questions": questions,
     "walkthrough": walkthrough,
     "photos": photos,
     "texts": lambda: [

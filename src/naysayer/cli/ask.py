@@ -17,9 +17,14 @@ from naysayer.cli.exchange import begun_or_gone
 
 def ask(
     items: Annotated[
-        Path, typer.Argument(help="Folder of images; or CSV, TSV, JSONL or Parquet file, one row per item.")
+        Path,
+        typer.Argument(
+            help="Folder of images; CSV, TSV, JSONL or Parquet file, one row per item; or a store, for its own items."
+        ),
     ],
-    classes: Annotated[str, typer.Option(help="The classes to ask about, separated by commas.")],
+    classes: Annotated[
+        str | None, typer.Option(help="The classes to ask about, separated by commas; a store has its own.")
+    ] = None,
     store: Annotated[
         str, typer.Option(help="Where answers are kept: a SQLite file or a postgresql:// URL.")
     ] = "answers.db",
@@ -38,6 +43,21 @@ def ask(
     per_item: Annotated[
         int | None,
         typer.Option(help="Answers after which an item is not asked about again; default: when its class is known."),
+    ] = None,
+    questions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="random|guided",
+            help="Draw classes at random, or let a model that keeps training suggest what to ask; default: random.",
+        ),
+    ] = None,
+    goal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="labels|model|accuracy",
+            help="What guided questions are for: to settle labels, to teach the model, or to know how many labels are "
+            "right; default: labels.",
+        ),
     ] = None,
     host: Host = "127.0.0.1",
     port: Port = None,
@@ -61,19 +81,43 @@ def ask(
         "probabilities": probabilities and tuple(numbers(probabilities, "--probabilities")),
         "repeat_share": repeat,
         "answers_per_item": per_item,
+        "questions": questions,
+        "goal": goal,
     }
     wanted = {name: value for name, value in wanted.items() if value is not None}
+    is_store = _is_store(items)
+    if is_store:
+        store = str(items)
+    elif classes is None:
+        raise ValueError(f"--classes must name the classes to ask about, as {items} is no store: add --classes cat,dog")
     try:
-        project = Project(tuple(words(classes) or ()), name=items.absolute().stem, **wanted)
+        names = _classes_of(store) if classes is None else tuple(words(classes) or ())
+        project = Project(names, name=items.absolute().stem, **wanted)
     except ValueError as error:
         raise ValueError(_by_option(str(error))) from None
-    found = read_items(items)
+    found = [] if is_store else read_items(items)
     with contextlib.ExitStack() as opened:
         with begun_or_gone(store):
             answers, new = _open_store(opened, store, project, wanted, found)
         _serve(answers, new, host, port, public, invite or [], train, as_json)
         if not as_json:
             _tell_end(answers)
+
+
+def _is_store(path: Path) -> bool:
+    """Tell whether a file is a SQLite database."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
+
+
+def _classes_of(place: str) -> tuple[str, ...]:
+    """Read the classes that a store asks about."""
+    from naysayer.collect.store import Store
+
+    with Store.open(place) as store:
+        return store.project.classes
 
 
 def _open_store(
@@ -95,6 +139,7 @@ def _by_option(message: str) -> str:
     """Say what is wrong with a project in the command's words."""
     names = {"`question` must have {}": "--question must have {class}", "`probabilities`": "--probabilities"}
     names |= {"`repeat_share`": "--repeat", "`answers_per_item`": "--per-item"}
+    names |= {"`questions`": "--questions", "`goal`": "--goal"}
     for name, option in names.items():
         message = message.replace(name, option)
     return message
@@ -123,7 +168,7 @@ def _serve(
         links = {"owner": site.origin if site.local else site.invitation(answers.renew_token(owner_of(answers).id))}
         links |= {name: site.invitation(invite_to(answers, name)[1]) for name in invite}
         trainer = None
-        if train:
+        if train or answers.project.questions == "guided":
             from naysayer.collect.learn import Trainer
 
             trainer = opened.enter_context(Trainer(answers))

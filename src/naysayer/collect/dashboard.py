@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.stats import binomtest
 
+from naysayer.collect.judging import compare_yes, differing, guided_answers, label_accuracy
 from naysayer.collect.records import Standing, Training
 from naysayer.collect.store import Store
 from naysayer.measure.answers import examine, from_standing, how_many_more
+from naysayer.measure.intervals import Interval
 from naysayer.measure.planning import margin_reached
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Figures:
             seen, now = (progress, store.annotators(), len(trainings)), self._clock()
             if seen != self._seen and now >= self._again:
                 given = list(store.standing())
-                self._made = self._count(given) | self._judge(given, trainings[-1] if trainings else None)
+                self._made = self._count(given) | self._judge(given, trainings)
                 self._seen, self._again = seen, self._clock() + REST * (self._clock() - now)
             return {
                 "name": project.name,
@@ -88,12 +90,12 @@ class Figures:
         ]
         return {"over_time": over_time([one.answered for one in given]), "people": people, "per_class": classes}
 
-    def _judge(self, given: Sequence[Standing], last: Training | None) -> dict[str, Any]:
+    def _judge(self, given: Sequence[Standing], trainings: Sequence[Training]) -> dict[str, Any]:
         """What the answers tell: errors, shares of the classes, whether questions and answers are as they should be."""
-        project = self._store.project
+        project, last = self._store.project, trainings[-1] if trainings else None
         answers = from_standing(given, project.classes, project.probabilities)
         if not (answers.value >= 0).any():
-            return {"report": None, "errors": {}, "margins": None}
+            return {"report": None, "errors": {}, "margins": None, "guided": None}
         report = examine(answers)
         errors = report.errors
         own = {
@@ -108,13 +110,28 @@ class Figures:
             "report": {name: told[name] for name in kept} | {"errors": overall, "asked": first_asked},
             "errors": own,
             "margins": margins(report.n_answers, len(project.classes), errors.overall.estimate, last),
+            "guided": guided(given, trainings, project.classes, errors.overall),
         }
+
+
+def guided(
+    given: Sequence[Standing], trainings: Sequence[Training], classes: Sequence[str], error_rates: Interval
+) -> dict[str, Any] | None:
+    """What guided answers tell; None before there are any."""
+    labels = label_accuracy(given, len(classes), error_rates)
+    if labels is None:
+        return None
+    compared = compare_yes(given, trainings, classes)
+    told = {"n": len(guided_answers(given)), "labels": list(labels), "differ": differing(compared)}
+    return told | {"classes": [one._asdict() for one in compared]}
 
 
 def asked(given: Sequence[Standing], expected: Sequence[float]) -> list[dict[str, float]]:
     """How often the first question about an item was about each class, with a 95% interval, beside what was meant."""
     first: dict[str, int] = {}
     for one in given:
+        if one.guidance is not None:  # from now on, what is asked about is no draw from these shares
+            break
         if one.repeat_of is None:
             first.setdefault(one.item_id, one.class_index)
     counts, n = Counter(first.values()), len(first)

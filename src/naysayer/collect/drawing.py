@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -25,7 +26,8 @@ from sqlalchemy import (
     tuple_,
 )
 
-from naysayer.collect.questions import Candidate, Pool, is_repeat, repeat_tries
+from naysayer.collect.guiding import Guide
+from naysayer.collect.questions import Candidate, Draw, Pool, is_repeat, repeat_tries
 from naysayer.collect.records import Ask, Project, Question
 from naysayer.collect.schema import annotator, answer, item, one_of, pending, question, said_of, stands, tally
 from naysayer.data.items import Item
@@ -41,9 +43,9 @@ _held = select(pending).where(pending.c.annotator.in_(one_of("names"))).order_by
 
 
 def hand_out(
-    connection: Connection, project: Project, random: Random, asks: list[Ask]
+    connection: Connection, project: Project, random: Random, asks: list[Ask], guide: Guide | None = None
 ) -> list[list[Question] | Exception]:
-    """Give each who asks their questions: those they were handed and have not answered, then new ones."""
+    """Give each who asks their questions: those they were handed and have not answered, then new ones, by the guide."""
     if not asks:
         return []
     now, names = time.time(), list({ask.annotator for ask in asks})
@@ -52,6 +54,19 @@ def hand_out(
     held: dict[str, dict[str, str]] = defaultdict(dict)  # annotator → question → item
     for row in connection.execute(_held, {"names": names}):
         held[row.annotator][row.question_id] = row.item_id
+    busy = set(connection.scalars(select(pending.c.item_id))) if guide else set()
+
+    def draw(name: str, mine: Mapping[str, str]) -> Draw | None:
+        if guide is None:
+            return pool.draw(name, mine.values())
+        skipped = partial(_skipped, connection, name)
+        drawn = guide.draw(random, busy.union(mine.values()), skipped)
+        drawn = drawn or guide.draw(random, mine.values(), skipped)  # those left are the ones that others are at
+        if drawn is None:  # what the model has not seen yet
+            return pool.draw(name, mine.values())
+        busy.add(drawn.item_id)
+        return drawn
+
     pages = _pages(connection, project, first=sum(ask.n for ask in asks) + 8)
     pool = Pool(pages, project.n_classes, project.probabilities, random)
     new: list[dict[str, Any]] = []
@@ -62,10 +77,11 @@ def hand_out(
             continue
         mine = held[ask.annotator]
         ids = [id for id in mine if id not in ask.holding][: ask.n]
-        while len(ids) < ask.n and (drawn := pool.draw(ask.annotator, mine.values())):
+        while len(ids) < ask.n and (drawn := draw(ask.annotator, mine)):
             ids.append(secrets.token_hex(16))
             mine[ids[-1]] = drawn.item_id
-            new.append({"id": ids[-1], "annotator": ask.annotator, "asked": now, "repeat_of": None, **vars(drawn)})
+            about = {"id": ids[-1], "annotator": ask.annotator, "asked": now, "repeat_of": None, "guidance": None}
+            new.append(about | vars(drawn))
         given.append(ids)
     if new:
         # A repetition takes the place of a new question, never of none: so the end of a project is an end.
@@ -156,6 +172,12 @@ def _candidates(connection: Connection, rows: Collection[Any], busy: bool) -> li
     return candidates
 
 
+def _skipped(connection: Connection, name: str, item_id: str) -> set[int]:
+    """Give the classes of an item at which an annotator could not tell."""
+    said = said_of(connection, [item_id]).get(item_id, ())
+    return {each.class_index for each in said if each.value == "skip" and each.annotator == name}
+
+
 _to_repeat = (
     select(answer.c.seq, answer.c.annotator, question.c.id.label("repeat_of"), question.c.repeat_of.label("first"))
     .add_columns(question.c.item_id, question.c.class_index, question.c.probability)
@@ -190,5 +212,6 @@ def _repeat(
             just_seen = first["annotator"] == name and first["seq"] >= recent[name]
             if not just_seen and (name, first["repeat_of"]) not in seen and first["item_id"] not in held[name].values():
                 new |= {key: first[key] for key in ("item_id", "class_index", "probability", "repeat_of")}
+                new["guidance"] = None
                 held[name][new["id"]] = first["item_id"]
                 break

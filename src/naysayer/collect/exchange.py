@@ -17,6 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from naysayer.collect.guiding import read_guidance
 from naysayer.collect.records import Project
 from naysayer.collect.store import Store
 from naysayer.collect.tools import LAST_SECOND, Rows, kept_in, new_choices, read_label_studio, read_prodigy
@@ -30,7 +31,7 @@ TABLES: dict[str, dict[str, type]] = {
     "annotator": {"id": str, "name": str, "role": str, "created": float, "revoked": float},
     "question": {
         "id": str, "item_id": str, "class_index": int, "probability": float, "annotator": str, "repeat_of": str,
-        "asked": float,
+        "asked": float, "guidance": str,
     },
     "answer": {
         "seq": int, "id": str, "question_id": str, "annotator": str, "value": str, "took_ms": int, "answered": float,
@@ -41,7 +42,7 @@ TABLES: dict[str, dict[str, type]] = {
         "detail": str,
     },
 }  # fmt: skip
-OPTIONAL = {"path", "content", "revoked", "repeat_of", "took_ms", "undoes"}
+OPTIONAL = {"path", "content", "revoked", "repeat_of", "took_ms", "undoes", "guidance"}
 ABOUT = {"item_name": str, "class": str}  # for people, in the rows of answers
 COLUMNS = {"table": str} | {name: kind for columns in TABLES.values() for name, kind in columns.items()} | ABOUT
 CHOICES = {
@@ -429,6 +430,11 @@ def _tables(path: Path, rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Rows:
             values[name] = value
         if table == "item":
             _check_item(path, where, values)
+        if table == "question" and values["guidance"] is not None:
+            try:
+                read_guidance(values["guidance"])
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}; see {where}") from None
         if table == "answer" and (values["value"] == "undo") != (values["undoes"] is not None):
             raise ValueError(f"{path} must name the answer that an undo takes back, and no other's; {where} does not")
         tables[table].append(values)

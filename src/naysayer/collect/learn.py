@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.collect.store import Store
+from naysayer.collect.guiding import RELIABLE, combine
+from naysayer.collect.store import LEAST_ERROR, Store
 from naysayer.data.items import Item
 from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
 from naysayer.engine.recipe import Recipe
@@ -37,7 +39,6 @@ from naysayer.objectives.likelihood import Likelihood
 FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
 MOST_ITEMS = 10_000  # that are learned from, unless more have answers; of the others as many as that are drawn
 SURE = 0.9  # the probability from which on an item counts as named
-LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
 
 
 class Judged(NamedTuple):
@@ -57,10 +58,11 @@ class Judged(NamedTuple):
 class Trained(EncodedModel):
     """A model that learned from a store, with what people ruled out for which items, and its estimated accuracy.
 
-    `judged` is None in a model that was loaded.
+    `judged` and `expected`, the probabilities (N, K) of `judged.items`, are None in a model that was loaded.
     """
 
     judged: Judged | None = None
+    expected: NDArray[np.float64] | None = None
 
     @property
     def accuracy(self) -> Interval:
@@ -237,12 +239,13 @@ def train(
         "error_rate": e,
         "error_odds": math.exp(likelihood.log_odds),
         "n_answers": sum(standing.value != "skip" for standing in given),
+        "last_answer": max(standing.seq for standing in given),
         "n_items": len(rows),
         "n_unanswered": n_unanswered,
         "named": float((p[n_said:].max(axis=1) >= SURE).mean()) if len(ordered) > n_said else None,
         "learned_from": told,
     }
-    return Trained(model, encoder, about, Judged(ordered, said, predicted, sure))
+    return Trained(model, encoder, about, Judged(ordered, said, predicted, sure), p.astype(np.float64))
 
 
 def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> tuple[list[Item], int]:
@@ -282,7 +285,7 @@ def load(path: str | os.PathLike[str], device: str = "auto") -> Trained:
 
 
 def add_training(store: Store, trained: Trained) -> None:
-    """Add what a training came to, as the dashboard shows it."""
+    """Add what a training came to, as the dashboard shows it; where questions are guided, also what they come from."""
     found = dict(zip(("estimate", "low", "high"), trained.accuracy, strict=True))
     detail = {
         "items": trained.n_items,
@@ -292,7 +295,24 @@ def add_training(store: Store, trained: Trained) -> None:
         "notes": trained.encoder.notes,
     }
     method = f"{trained.network}, {trained.model.method_}"
-    store.add_training(n_answers=trained.n_answers, method=method, **found, detail=detail)
+    at = time.time()
+    if store.project.questions == "guided":
+        detail |= _add_belief(store, trained, at)
+    store.add_training(n_answers=trained.n_answers, method=method, **found, detail=detail, at=at)
+
+
+def _add_belief(store: Store, trained: Trained, at: float) -> dict[str, Any]:
+    """Add what a model expects of all items that it saw, if it can be relied on; give what is needed beside it."""
+    if trained.judged is None or trained.expected is None or trained.accuracy.low < RELIABLE:
+        return {"guides": False}
+    items = [item.id for item in trained.judged.items]
+    votes = np.zeros(trained.expected.shape, dtype=np.int64)
+    votes[: len(trained.judged.answers.items)] = trained.judged.answers.votes
+    expected = combine(trained.expected, votes, max(trained.error_rate, LEAST_ERROR))
+    store.add_belief(at, items, expected, votes)
+    kept = expected.astype("<f4").astype(np.float64)  # as it is read back
+    shares = kept.mean(axis=0).tolist()
+    return {"guides": True, "last_answer": trained.about["last_answer"], "shares": shares}
 
 
 class Trainer:
@@ -352,10 +372,14 @@ class Trainer:
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        trained_on = 0
+        trained_on, guided = 0, self._store.project.questions != "guided"
+        fits = (lambda one: True) if guided else (lambda one: "guides" in one.detail)  # of before, none can guide
         while not self._stop.is_set():
             try:
-                trained_on = trained_on or max((one.n_answers for one in self._store.trainings()), default=0)
+                guided = guided or self._store.guide() is not None  # the last training may have left what guides
+                trained_on = trained_on or max(
+                    (one.n_answers for one in self._store.trainings() if fits(one)), default=0
+                )
                 n = self._store.progress().answers
                 if n - trained_on >= max(self._every, trained_on // 10):
                     trained_on = n  # also where it fails: the same answers would fail again
@@ -373,6 +397,8 @@ class Trainer:
         if self._out is not None:
             trained.save(self._out)
         add_training(self._store, trained)
+        if self._store.project.questions == "guided":
+            self._store.guide()
         self.latest, self.error = trained, None
 
     def _check(self) -> None:

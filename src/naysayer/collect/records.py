@@ -11,6 +11,8 @@ from naysayer.data.items import Item, is_name
 
 Value = Literal["yes", "no", "skip"]
 Role = Literal["owner", "annotator"]
+QUESTIONS = ("random", "guided")
+GOALS = ("labels", "model", "accuracy")
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,9 @@ class Project:
     repeat_share : the share of questions that repeat an earlier one, by which errors are measured.
     question : how a class is asked about; ``{}`` is where its name goes.
     answers_per_item : an item with so many answers is asked about no more; None: until its class is known.
+    questions : "random", or "guided" by a model as soon as one is reliable.
+    goal : of guided questions: "labels" settles items, "model" teaches most, "accuracy" soonest tells how many labels
+        are right.
 
     Examples
     --------
@@ -38,6 +43,8 @@ class Project:
     repeat_share: float = 0.05
     question: str = "Is this a {}?"
     answers_per_item: int | None = None
+    questions: str = "random"
+    goal: str = "labels"
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
@@ -61,6 +68,9 @@ class Project:
             raise ValueError(f"`question` must have {{}} once, where a class's name goes; got {self.question[:50]!r}")
         if self.answers_per_item is not None:
             check_count(self.answers_per_item, "`answers_per_item`")
+        for name, value, allowed in (("questions", self.questions, QUESTIONS), ("goal", self.goal, GOALS)):
+            if value not in allowed:
+                raise ValueError(f"`{name}` must be one of {', '.join(allowed)}; got {value!r}")
 
     @property
     def n_classes(self) -> int:
@@ -128,6 +138,7 @@ class Standing:
     repeat_of: str | None
     took_ms: int | None
     answered: float
+    guidance: str | None = None
 
 
 @dataclass(frozen=True)

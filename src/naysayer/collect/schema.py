@@ -2,7 +2,8 @@
 
 What people said is in ``item``, ``annotator``, ``question``, ``answer`` and ``training``: rows are added, never
 changed, but for an image's path and an annotator's token. ``tally`` and ``pending`` only make choosing the next
-question quick; they follow from the others and can be counted again at any time.
+question quick; they follow from the others and can be counted again at any time. ``belief`` is what guided
+questions are drawn from, and is replaced by each training.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -73,6 +75,7 @@ question = Table(
     Column("annotator", Text, ForeignKey("annotator.id"), nullable=False),
     Column("repeat_of", Text, ForeignKey("question.id"), index=True),
     Column("asked", Double, nullable=False),
+    Column("guidance", Text),  # JSON of how a guided question was drawn, see `guiding`; from version 3 on
 )
 answer = Table(
     "answer",
@@ -126,6 +129,16 @@ pending = Table(
     Column("expires", Double, nullable=False, index=True),
 )
 DERIVED = (tally, pending)
+# What the last finished model expects: rows of K numbers. Those of a training are added before it is, and the older
+# ones then go; rows whose training was never added are not read.
+belief = Table(
+    "belief",
+    metadata,
+    Column("training", Double, primary_key=True),
+    Column("item_id", Text, ForeignKey("item.id"), primary_key=True),
+    Column("probabilities", LargeBinary, nullable=False),  # float32
+    Column("votes", LargeBinary, nullable=False),  # int16, yes less no of each class, that are in them
+)
 
 
 # ---- what follows from the record ------------------------------------------------------------------------------
@@ -149,7 +162,9 @@ def one_of(name: str) -> BindParameter[Any]:
     return bindparam(name, expanding=True)
 
 
-_asked_of = select(question).where(question.c.item_id.in_(one_of("ids")))
+# By name: a step from an older version comes here before the column of a later one is there.
+_asked_of = select(*(question.c[name] for name in ("id", "item_id", "class_index", "repeat_of")))
+_asked_of = _asked_of.where(question.c.item_id.in_(one_of("ids")))
 _said_to = select(answer.c.question_id, answer.c.annotator, answer.c.value)
 _said_to = _said_to.where(answer.c.question_id.in_(one_of("ids")), stands)
 
@@ -231,9 +246,16 @@ def _create_derived(connection: Connection) -> None:
         add_tallies(connection, ids[start : start + 500])
 
 
+def _create_guidance(connection: Connection) -> None:
+    """Version 3: how guided questions were drawn, and what the next are drawn from."""
+    if "guidance" not in {column["name"] for column in inspect(connection).get_columns("question")}:
+        connection.exec_driver_sql("ALTER TABLE question ADD COLUMN guidance TEXT")
+    metadata.create_all(connection, tables=[belief])
+
+
 # In order, each from the version before it; a new store goes through all of them, so that there is one way to a table.
 # A later version that changes a table adds a step here, and the step that made the table keeps the old definition.
-MIGRATIONS = (_create_record, _create_derived)
+MIGRATIONS = (_create_record, _create_derived, _create_guidance)
 
 
 def version(connection: Connection) -> int:

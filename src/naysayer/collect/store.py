@@ -19,12 +19,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, RowMapping, Table, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from naysayer.collect import schema
 from naysayer.collect.database import Database, StoreError
 from naysayer.collect.drawing import hand_out, to_item, undecided
+from naysayer.collect.guiding import Guide
 from naysayer.collect.records import (
     Annotator,
     Answer,
@@ -40,7 +43,19 @@ from naysayer.collect.records import (
     Value,
 )
 from naysayer.collect.replies import check_request, is_id, store_answers, take_back
-from naysayer.collect.schema import annotator, answer, item, meta, pending, question, stands, tally, training
+from naysayer.collect.schema import (
+    annotator,
+    answer,
+    belief,
+    item,
+    meta,
+    pending,
+    question,
+    said_of,
+    stands,
+    tally,
+    training,
+)
 from naysayer.collect.writer import GroupWriter
 from naysayer.data.items import Item, is_name
 
@@ -62,6 +77,10 @@ __all__ = [
     "hash_token",
 ]
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEAST_ERROR = 0.01  # nobody is perfect, and a yes that counted as certain could never be unlearned
 _CHUNK = 500  # rows that are registered, loaded or read at a time
 RECALL_SECONDS = 5.0  # for so long at the most does a token work on that another process has revoked
 
@@ -101,6 +120,7 @@ class Store:
             database.writing, self._write, shared=lambda error: isinstance(error, StoreError)
         )
         self._counting, self._counted, self._counts = threading.Lock(), -math.inf, (0, 0, 0, 0)
+        self._guide: Guide | None = None
         self._recalled: dict[str, tuple[Annotator, float]] = {}  # hash of a token → whose it is, until when
 
     @classmethod
@@ -195,7 +215,8 @@ class Store:
 
         First come those that they were handed within the last ten minutes and have not answered, but for the ones whose
         ids are in `holding`: so a page that is reloaded gets its questions back. Then new ones are drawn: the item
-        with the fewest answers, one that nobody is busy with where there is one, and a class that it can still be. No
+        with the fewest answers, one that nobody is busy with where there is one, and a class that it can still be; or,
+        where questions are guided, what :class:`naysayer.collect.guiding.Guide` draws. No
         new question is about an item that the annotator holds a question about: a page that gets an empty list asks
         again once it has sent its answers. An unknown annotator is a KeyError.
         """
@@ -220,7 +241,7 @@ class Store:
     def standing(self, since: int | None = None) -> Iterator[Standing]:
         """Give the answers that were not taken back, in the order in which they came; only those with seq > `since`."""
         columns = [answer.c[name] for name in ("seq", "id", "question_id", "annotator", "value", "took_ms", "answered")]
-        columns += [question.c[name] for name in ("item_id", "class_index", "probability", "repeat_of")]
+        columns += [question.c[name] for name in ("item_id", "class_index", "probability", "repeat_of", "guidance")]
         query = select(*columns).join_from(answer, question, answer.c.question_id == question.c.id)
         query = query.where(stands).order_by(answer.c.seq)
         if since is not None:
@@ -322,12 +343,66 @@ class Store:
     # ---- trainings -------------------------------------------------------------------------------------------------
 
     def add_training(
-        self, *, n_answers: int, method: str, estimate: float, low: float, high: float, detail: Mapping[str, Any] = {}
+        self,
+        *,
+        n_answers: int,
+        method: str,
+        estimate: float,
+        low: float,
+        high: float,
+        detail: Mapping[str, Any] = {},
+        at: float | None = None,
     ) -> None:
-        """Add what a training came to."""
+        """Add what a training came to; `at` is its time, None: now."""
         values = {"n_answers": n_answers, "method": method, "estimate": estimate, "low": low, "high": high}
-        values |= {"at": time.time(), "detail": json.dumps(detail)}
+        values |= {"at": time.time() if at is None else at, "detail": json.dumps(detail)}
         self._change(lambda connection: connection.execute(insert(training).values(values)))
+
+    def add_belief(self, at: float, items: Sequence[str], probabilities: Floats, votes: Ints) -> None:
+        """Add what a model that was trained at a time expects of items, (N, K), with the votes that are in it.
+
+        It counts once the training of this time is added, too; see `guide`.
+        """
+        p, v = probabilities.astype("<f4"), votes.astype("<i2")
+        for start in range(0, len(items), _CHUNK):
+            rows = [
+                {"training": at, "item_id": items[i], "probabilities": p[i].tobytes(), "votes": v[i].tobytes()}
+                for i in range(start, min(start + _CHUNK, len(items)))
+            ]
+            self._change(partial(_add, belief, rows))
+
+    def guide(self) -> Guide | None:
+        """Draw questions from what the last training expects, from now on; None: it left nothing to draw from.
+
+        This reads from the store alone, so that it goes on after a restart, and on another server.
+        """
+        trainings = self.trainings()
+        last = next((one for one in reversed(trainings) if one.detail.get("guides")), None)
+        if last is None:
+            return None
+        query = select(belief.c.item_id, belief.c.probabilities, belief.c.votes).where(belief.c.training == last.at)
+        rows = [tuple(row.values()) for row in self._stream(query.order_by(belief.c.item_id))]
+        if not rows:
+            return None
+        ids, p, v = zip(*rows)
+        k = self._project.n_classes
+        expected = np.frombuffer(b"".join(p), "<f4").reshape(-1, k).astype(np.float64)
+        votes = np.frombuffer(b"".join(v), "<i2").reshape(-1, k).astype(np.int64)
+        error_rate = float(last.detail["error_rate"])
+        goal, enough = self._project.goal, self._project.answers_per_item
+        guide = Guide(ids, expected, votes, max(error_rate, LEAST_ERROR), last.at, goal, enough)
+
+        def begin(connection: Connection) -> None:
+            """Catch up with what was said since, and let the questions that follow be drawn by it."""
+            asked = select(answer.c.question_id).where(answer.c.seq > last.detail["last_answer"])
+            _tell(guide, connection, set(connection.scalars(asked)))
+            self._guide = guide
+
+        self._change(begin)
+        for start in range(0, len(ids), _CHUNK):  # piece by piece, so that no answer waits
+            old = (belief.c.training < last.at) & belief.c.item_id.in_(ids[start : start + _CHUNK])
+            self._change(partial(_remove, belief, old))
+        return guide
 
     def trainings(self) -> list[Training]:
         """Give all trainings in the order in which they came."""
@@ -381,7 +456,12 @@ class Store:
                 results[i] = take_back(connection, request)
             elif callable(request):
                 results[i] = _attempt(connection, request)
-        given = hand_out(connection, self._project, self._random, [requests[i] for i in asks])
+        guide = self._guide if self._project.questions == "guided" else None
+        if guide is not None and len(results) > 0:
+            told = {requests[i].question_id for i in answers if results[i] is True}
+            told |= {result.id for result in results.values() if isinstance(result, Question)}  # taken back
+            _tell(guide, connection, told)
+        given = hand_out(connection, self._project, self._random, [requests[i] for i in asks], guide)
         results |= zip(asks, given)
         return [results[i] for i in range(len(requests))]
 
@@ -488,6 +568,29 @@ def _attempt(connection: Connection, change: Callable[[Connection], Any]) -> Any
         return ValueError(f"a row must fit those it refers to; one does not ({reason}); load those first")
     except (KeyError, ValueError) as error:
         return error
+
+
+def _add(table: Table, rows: list[dict[str, Any]], connection: Connection) -> None:
+    connection.execute(insert(table), rows)
+
+
+def _remove(table: Table, which: Any, connection: Connection) -> None:
+    connection.execute(delete(table).where(which))
+
+
+def _tell(guide: Guide, connection: Connection, question_ids: Collection[str]) -> None:
+    """Tell a guide what is now said of the items of some questions."""
+    ids, told = list(question_ids), {}
+    for start in range(0, len(ids), _CHUNK):
+        about = select(question.c.item_id).where(question.c.id.in_(ids[start : start + _CHUNK]))
+        about_items = set(connection.scalars(about))
+        said = said_of(connection, about_items)
+        for id in about_items:
+            votes = np.zeros(guide.expected.shape[1], dtype=np.int64)
+            for each in said.get(id, ()):
+                votes[each.class_index] += {"yes": 1, "no": -1}.get(each.value, 0)
+            told[id] = votes, len(said.get(id, ()))
+    guide.update(told)
 
 
 def _register(items: dict[str, Item], connection: Connection) -> int:

@@ -98,7 +98,7 @@ class Builder:
         when = self.added if at is None else at
         self.rows["question"].append(
             {"id": question, "item_id": item, "class_index": c, "probability": chance, "annotator": who}
-            | {"repeat_of": None if first == question else first, "asked": when}
+            | {"repeat_of": None if first == question else first, "asked": when, "guidance": None}
         )
         self.rows["answer"].append(
             {"seq": 0, "id": id, "question_id": question, "annotator": who, "value": "yes" if yes else "no"}

@@ -64,6 +64,9 @@ class Answers:
         where somebody chose it from a list elsewhere. Such answers serve as labels, and for no estimate.
     repeat : (n,) whether the question repeats an earlier one.
     weights : (K,) how often each class is asked about, as probabilities.
+    guided : (n,) whether guided questions had begun, None: never. How these were drawn depended on the answers
+        before, and their estimates are those of :mod:`naysayer.measure.adaptive`. Here they serve as labels, and for
+        error rates.
 
     Examples
     --------
@@ -82,6 +85,7 @@ class Answers:
     probability: Floats
     repeat: Bools
     weights: Floats
+    guided: Bools | None = None
 
     @classmethod
     def of(
@@ -95,6 +99,7 @@ class Answers:
         probabilities: ArrayLike | None = None,
         repeat: ArrayLike | None = None,
         weights: ArrayLike | None = None,
+        guided: ArrayLike | None = None,
     ) -> Answers:
         """Build from plain columns; without `probabilities`, the classes left to an item count as equally likely."""
         names, item = _codes(items)
@@ -109,7 +114,9 @@ class Answers:
         again = np.zeros(len(about), dtype=bool) if repeat is None else np.asarray(repeat, dtype=bool)
         chance = share[about] if probabilities is None else np.asarray(probabilities, dtype=np.float64)
         value = np.array([VALUES[value] for value in values], dtype=np.int64)
-        return cls(tuple(classes), names, people, item, about, annotator, value, chance, again, share / share.sum())
+        late = None if guided is None else np.asarray(guided, dtype=bool)
+        share = share / share.sum()
+        return cls(tuple(classes), names, people, item, about, annotator, value, chance, again, share, late)
 
     @property
     def n_classes(self) -> int:
@@ -133,7 +140,7 @@ class Answers:
             self.asked,
             self.annotator,
             self.value,
-            self.probability,
+            self.probability if self.guided is None else np.where(self.guided, 0.0, self.probability),
             self.repeat,
         )
 
@@ -141,7 +148,8 @@ class Answers:
         """Keep the answers about the chosen items (N,); the others stay as items without answers."""
         rows = chosen[self.item]
         names = ("item", "asked", "annotator", "value", "probability", "repeat")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        guided = None if self.guided is None else self.guided[rows]
+        return replace(self, guided=guided, **{name: getattr(self, name)[rows] for name in names})
 
 
 def read_answers(store: Any) -> Answers:
@@ -153,10 +161,20 @@ def from_standing(
     given: Iterable[Any], classes: Sequence[str], probabilities: Sequence[float] | None = None
 ) -> Answers:
     """Take over standing answers (:class:`naysayer.collect.records.Standing`), such as those up to some time."""
+    given = list(given)
     rows = [(s.item_id, s.class_index, s.value, s.annotator, s.probability, s.repeat_of is not None) for s in given]
     items, asked, values, people, chances, repeat = zip(*rows) if rows else ((),) * 6
+    guided = np.cumsum([s.guidance is not None for s in given]) > 0
     return Answers.of(
-        items, asked, values, classes, annotators=people, probabilities=chances, repeat=repeat, weights=probabilities
+        items,
+        asked,
+        values,
+        classes,
+        annotators=people,
+        probabilities=chances,
+        repeat=repeat,
+        weights=probabilities,
+        guided=guided,
     )
 
 

@@ -157,6 +157,22 @@ function fairness({ report, classes: names }) {
   if (findings?.length) frame.plot.append(element("ul", "findings", ...findings.map((one) => element("li", one.level, one.text))));
 }
 
+function suggestions({ guided }) {
+  if (!guided) return;
+  const [value, low, high] = guided.labels;
+  const pair = (one) => one.random !== null && one.guided !== null;
+  const rows = guided.classes.filter(pair).map((one) => ({ name: one.name, value: Math.min(1, Math.max(0, one.guided)), low: Math.min(1, Math.max(0, one.guided)), high: Math.min(1, Math.max(0, one.guided)), mark: one.random }));
+  const told = guided.differ.length ? bold(`More or fewer yes than random questions get: ${guided.differ.join(", ")}. Look at these answers.`) : bold("They are answered as random ones are.");
+  fill(figure("suggestions", "Guided questions"), {
+    said: [`If every item were given its likeliest class, `, bold(`${percent(Math.min(1, value), 1)} (${percent(low, 1)} to ${percent(high, 1)})`), ` would be right, as ${whole(guided.n)} guided ${guided.n === 1 ? "answer tells" : "answers tell"}. Weighted to be about any item, `, told],
+    legend: rows.length ? [["c-accent", "guided"], ["c-expected", "random"]] : null,
+    empty: rows.length ? null : "Too few answers to compare with random questions.",
+    draw: (width) => whiskers(width, rows, { label: "Share of yes by class, guided and random", from: 0 }),
+    heads: ["class", "random", "yes", "guided", "yes, weighted", "by chance"],
+    rows: guided.classes.map((one) => [one.name, whole(one.n_random), one.random === null ? "–" : percent(one.random, 1), whole(one.n_guided), one.guided === null ? "–" : percent(one.guided, 1), one.p_value === null ? "–" : likely(one.p_value)]),
+  });
+}
+
 function mistakes({ report, errors, people }) {
   const { errors: all } = report ?? {};
   const shown = people.filter((one) => errors[one.id]?.pairs);
@@ -269,6 +285,7 @@ function show() {
   shares(known);
   mistakes(known);
   fairness(known);
+  suggestions(known);
   more(known);
   links(known);
   page.dashboard.ariaBusy = "false";

@@ -1,0 +1,299 @@
+"""Guided against random questions: answers needed to settle labels, to train a model, and to know how good labels are.
+
+    python benchmarks/questions.py [--seeds 3] [--data FOLDER] [--out benchmarks/results]
+    python benchmarks/questions.py --coverage 200
+
+Every item is one of scikit-learn's digits (1,297 of them, the other 500 judge the model), or, with `--data`, one of
+1,500 photos whose features are in FOLDER (features.npy and labels.npy, the last 1,000 rows judge the model). Three
+small networks are trained from scratch on every 100 answers (from 2,000 on, every 500); the questions in between
+come from the last ones, as `naysayer ask` draws them. Random questions settle an item by a yes or by all classes but
+one ruled out; guided ones as `Guide` says. Guided questions begin once 60 % of the predictions are surely right, as
+estimated by answers that had no part in them.
+
+`--coverage` repeats small guided, random and switched projects, and counts how often the interval that may be looked at
+after every answer misses the truth at any of ten looks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+
+from common import finished, hardware, save
+from naysayer.collect.guiding import CHECKS, RANDOM, RELIABLE, Guide, combine, read_guidance
+from naysayer.collect.questions import Candidate, Pool
+from naysayer.measure.adaptive import anytime_interval, contributions, corrected
+from naysayer.measure.answers import Answers, accuracy, labels
+from naysayer.measure.intervals import Interval, mean_bounds
+from naysayer.objectives.likelihood import Likelihood
+
+EVERY, LEAST_ERROR = 100, 0.01
+POLICIES = ("random", "labels", "model", "accuracy")
+
+
+def read_data(data: str | None, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Features and classes of the items, and of those that judge the model."""
+    rng = np.random.default_rng(seed)
+    if data is None:
+        X, y = load_digits(return_X_y=True)
+        rows = rng.permutation(len(y))
+        train, test = rows[:1297], rows[1297:]
+        X = (X / 16).astype(np.float32)
+    else:
+        X, y = (np.load(Path(data) / f"{name}.npy") for name in ("features", "labels"))
+        X = ((X - X.mean(axis=0)) / (X.std(axis=0) + 1e-6)).astype(np.float32)
+        train, test = rng.permutation(len(y) - 1000)[:1500], np.arange(len(y) - 1000, len(y))
+    return X[train], y[train], X[test], y[test]
+
+
+class Networks(torch.nn.Module):
+    """Three small networks side by side; together they predict the mean of their probabilities."""
+
+    def __init__(self, n_inputs: int, n_classes: int, hidden: int = 64, n: int = 3) -> None:
+        super().__init__()
+        self.first = torch.nn.Parameter(torch.randn(n, n_inputs, hidden) * (2.0 / n_inputs) ** 0.5)
+        self.middle = torch.nn.Parameter(torch.zeros(n, 1, hidden))
+        self.last = torch.nn.Parameter(torch.randn(n, hidden, n_classes) * hidden**-0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ self.first + self.middle) @ self.last
+
+
+def fit(X: np.ndarray, ruled_out: np.ndarray, error_rate: float, seed: int) -> Networks:
+    """Train small networks on what is ruled out."""
+    torch.manual_seed(seed)
+    n_classes = ruled_out.shape[1]
+    networks = Networks(X.shape[1], n_classes)
+    optimizer = torch.optim.AdamW(networks.parameters(), 1e-2, weight_decay=0.1)
+    objective = Likelihood(n_classes, max(error_rate, LEAST_ERROR))
+    used = ruled_out.any(axis=1)
+    x, out = torch.from_numpy(X[used]), torch.from_numpy(ruled_out[used])
+    for _ in range(120):
+        optimizer.zero_grad()
+        objective.example_losses(networks(x), out.expand(3, *out.shape)).mean().backward()
+        optimizer.step()
+    return networks
+
+
+def predict(networks: Networks, X: np.ndarray) -> np.ndarray:
+    with torch.no_grad():
+        return torch.softmax(networks(torch.from_numpy(X)), dim=-1).mean(dim=0).numpy().astype(np.float64)
+
+
+def run(given: tuple[str, int, float, str | None]) -> tuple[str, float, dict[str, Any]]:
+    """One project from the first to the last answer: what is reached when."""
+    policy, seed, error_rate, data = given
+    torch.set_num_threads(1)
+    X, y, X_test, y_test = read_data(data, seed)
+    n_items, n_classes = len(y), int(y.max()) + 1
+    ids = [f"{i:06}" for i in np.random.default_rng(seed).permutation(10**6)[:n_items]]
+    place = {id: i for i, id in enumerate(ids)}
+    rng, random = np.random.default_rng([seed, 1]), Random(seed)
+    votes, n_answers = np.zeros((n_items, n_classes), dtype=np.int64), np.zeros(n_items, dtype=np.int64)
+    asked: list[tuple[str, int, str]] = []
+    guided_rows: list[tuple[float, float, float, bool, float]] = []
+    guide: Guide | None = None
+    curve, reached = [], dict.fromkeys(("settled", "model", "known", "known_always"))
+    for n in range(1, 8_001):
+        drawn = next_question(guide, votes, n_answers, ids, random)
+        if drawn is None:
+            break
+        i, k = place[drawn.item_id], drawn.class_index
+        yes = bool((y[i] == k) ^ (rng.random() < error_rate))
+        votes[i, k] += 1 if yes else -1
+        n_answers[i] += 1
+        if guide is None:
+            asked.append((drawn.item_id, k, "yes" if yes else "no"))
+        else:
+            how = read_guidance(drawn.guidance)
+            chance = n_items * how.item_probability * drawn.probability
+            guided_rows.append((float(yes), chance, how.now, k == how.likeliest, how.certainty))
+            guide.update({drawn.item_id: (votes[i], int(n_answers[i]))})
+        if n % 50 == 0 and reached["settled"] is None and settled(guide, votes).mean() >= 0.95:
+            reached["settled"] = n
+        if n % (EVERY if n <= 2_000 else 5 * EVERY):
+            continue
+        ruled_out = votes < votes.max(axis=1, keepdims=True)
+        network = fit(X, ruled_out, error_rate, 10_000 * seed + n)  # from a new start each time
+        p = predict(network, X)
+        right = float((predict(network, X_test).argmax(axis=1) == y_test).mean())
+        if guided_rows or n <= 1_000 or n % 500 == 0:  # two more trainings each time
+            interval, always = judge(asked, guided_rows, X, place, error_rate, seed, n_classes, policy)
+        if policy != "random" and (guide is not None or interval.low >= RELIABLE):
+            expected = combine(p, votes, max(error_rate, LEAST_ERROR))
+            guide = Guide(ids, expected, votes.copy(), max(error_rate, LEAST_ERROR), float(n), policy)
+        done = settled(guide, votes)
+        best = votes.argmax(axis=1) if guide is None else guide.probabilities.argmax(axis=1)
+        share = float(done.mean())
+        label_right = float((best[done] == y[done]).mean()) if done.any() else 1.0
+        margin = (interval.high - interval.low) / 2
+        curve.append({"answers": n, "model": right, "settled": share, "labels_right": label_right, "margin": margin})
+        for name, now in (
+            ("model", right >= 0.9),
+            ("known", margin <= 0.02),
+            ("known_always", always <= 0.02),
+        ):
+            if now and reached[name] is None:
+                reached[name] = n
+        if n >= 2_000 and reached["settled"] and reached["known"] and policy != "accuracy":
+            break
+        if n >= 2_500 and policy == "accuracy":
+            break
+    return policy, error_rate, {"reached": reached, "curve": curve, "seed": seed}
+
+
+def next_question(guide: Guide | None, votes: np.ndarray, n_answers: np.ndarray, ids: list[str], random: Random):
+    """Draw as the store does: from the guide, or about the item with the fewest answers; None: nothing is left."""
+    if guide is not None:
+        return guide.draw(random)
+    is_open = ~settled(guide, votes)
+    if not is_open.any():
+        return None
+    i = min(np.flatnonzero(is_open), key=lambda i: (n_answers[i], ids[i]))
+    candidate = Candidate(ids[i], int(n_answers[i]), frozenset(np.flatnonzero(votes[i] < 0).tolist()))
+    return Pool(iter([[candidate]]), votes.shape[1], None, random).draw("ann")
+
+
+def settled(guide: Guide | None, votes: np.ndarray) -> np.ndarray:
+    """Which items are done, (N,)."""
+    if guide is not None:
+        return guide.settled
+    return (votes.max(axis=1) > 0) | ((votes < 0).sum(axis=1) >= votes.shape[1] - 1)
+
+
+def judge(asked, guided_rows, X, place, error_rate, seed, n_classes, policy) -> tuple[Interval, float]:
+    """How accurate predictions are, with an interval for one look, and half the width of that which always holds.
+
+    Random answers judge predictions of items that were held out; guided answers the likeliest classes so far.
+    """
+    if guided_rows:
+        yes, chance, now, about, certainty = np.array(guided_rows).T
+        reach = (1 - error_rate) / (1 - 2 * error_rate) / (CHECKS[policy] + RANDOM / n_classes)
+        m = contributions(corrected(yes, error_rate), chance, now, about, certainty)
+        always = anytime_interval(m, certainty - reach, certainty + reach)
+        once = mean_bounds(m, float(certainty.min() - reach), float(certainty.max() + reach), 0.025)
+        return once, (always.high - always.low) / 2
+    items, classes, values = zip(*asked)
+    said = Answers.of(items, classes, values, [str(k) for k in range(n_classes)])
+    rows = np.array([place[id] for id in said.items])
+    ruled_out = labels(said).ruled_out
+    half = np.arange(len(rows)) % 2 == 0
+    predicted = np.empty(len(rows), dtype=np.int64)
+    for part in (half, ~half):
+        network = fit(X[rows[~part]], ruled_out[~part], error_rate, seed)
+        predicted[part] = predict(network, X[rows[part]]).argmax(axis=1)
+    return accuracy(said, predicted, error_rate=error_rate), np.nan
+
+
+# ---- coverage ------------------------------------------------------------------------------------------------------
+
+
+def cover(given: tuple[str, int, float, int]) -> tuple[tuple[str, int, float], list[bool]]:
+    """Whether an interval misses at any of ten looks: of the accuracy of fixed predictions, of the share of class 0."""
+    policy, n_classes, error_rate, seed = given
+    rng, random = np.random.default_rng([seed, n_classes, len(policy), round(100 * error_rate)]), Random(seed)
+    n_items, n = 300, 600
+    y = np.where(rng.random(n_items) < 0.3, 0, rng.integers(n_classes, size=n_items))
+    predicted = np.where(rng.random(n_items) < 0.8, y, rng.integers(n_classes, size=n_items))
+    p = np.full((n_items, n_classes), 0.2 / n_classes)
+    p[np.arange(n_items), predicted] += 0.8
+    votes, e = np.zeros((n_items, n_classes), dtype=np.int64), max(error_rate, LEAST_ERROR)
+    top, ids = (1 - error_rate) / (1 - 2 * error_rate), [str(i) for i in range(n_items)]
+    rows: list[list[tuple[float, float, float]]] = [[], []]
+    kinds, guide = [], None
+    for t in range(n):
+        if t % 100 == 0:  # a model is trained
+            expected, then = combine(p, votes, e), votes.copy()
+            guide = Guide(ids, expected, then, e, float(t), "labels")
+            bases = [float(expected[np.arange(n_items), predicted].mean()), float(expected[:, 0].mean())]
+        guided = policy == "guided" or (policy == "switched" and t >= n // 2)
+        drawn = guide.draw(random) if guided else None
+        if drawn is None:  # random, or every item settled
+            guided, i, k, chance = False, int(rng.integers(n_items)), int(rng.integers(n_classes)), 1 / n_classes
+        else:
+            i, k = int(drawn.item_id), drawn.class_index
+            chance = n_items * read_guidance(drawn.guidance).item_probability * drawn.probability
+        yes = bool((y[i] == k) ^ (rng.random() < error_rate))
+        floor = RANDOM / n_classes if guided else 1 / n_classes
+        for row, loss, base in zip(rows, (k == predicted[i], k == 0), bases):
+            m = float(contributions(corrected(yes, error_rate), chance, expected[i, k], loss, base))
+            row.append((m, base - top / floor, base + top / floor))
+        kinds.append(int(guided))
+        votes[i, k] += 1 if yes else -1
+        guide.update({ids[i]: (votes[i], int(np.abs(votes[i]).sum()))})
+    missed = []
+    for row, truth in zip(rows, ((predicted == y).mean(), (y == 0).mean())):
+        m, low, high = np.array(row).T
+        found = [anytime_interval(m[:s], low[:s], high[:s], kind=kinds[:s]) for s in range(60, n + 1, 60)]
+        missed.append(any(not one.low <= truth <= one.high for one in found))
+    return (policy, n_classes, error_rate), missed
+
+
+def coverage(repeats: int, processes: int | None) -> list[dict[str, Any]]:
+    grid = [
+        (policy, k, e) for policy in ("random", "guided", "switched") for k in (3, 10, 30) for e in (0.0, 0.02, 0.05)
+    ]
+    found: dict[tuple[str, int, float], list[list[bool]]] = {}
+    for cell, missed in finished(cover, [(*cell, s) for cell in grid for s in range(repeats)], processes, np.inf):
+        found.setdefault(cell, []).append(missed)
+    print("\npolicy    classes  errors   holds, accuracy   holds, share")
+    rows = []
+    for cell in grid:
+        held = 1 - np.array(found[cell]).mean(axis=0)
+        print(f"{cell[0]:8}  {cell[1]:7}  {cell[2]:6.2f}   {held[0]:15.3f}   {held[1]:12.3f}")
+        rows.append(dict(zip(("policy", "classes", "errors"), cell)) | {"accuracy": held[0], "share": held[1]})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--errors", type=float, nargs="+", default=[0.0, 0.02])
+    parser.add_argument("--data", help="folder with features.npy and labels.npy")
+    parser.add_argument("--coverage", type=int, metavar="REPEATS")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--out", default="benchmarks/results")
+    given = parser.parse_args()
+    if given.coverage:
+        rows = coverage(given.coverage, given.jobs)
+        save(given.out, "questions-coverage", hardware("cpu") | {"repeats": given.coverage, "cells": rows})
+        return
+    jobs = [(p, s, e, given.data) for e in given.errors for p in POLICIES for s in range(given.seeds)]
+    found: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for policy, error_rate, one in finished(run, jobs, given.jobs, np.inf, start="spawn"):
+        found.setdefault((policy, error_rate), []).append(one)
+    print(
+        "\nquestions  errors  95 % settled  model at 90 %  known to 2  known always  labels right  model: 500 1000 1500"
+    )
+    cells = []
+    for (policy, error_rate), runs in sorted(found.items(), key=lambda each: (each[0][1], POLICIES.index(each[0][0]))):
+        cell: dict[str, Any] = {"questions": policy, "errors": error_rate, "runs": len(runs)}
+        for name in ("settled", "model", "known", "known_always"):
+            reached = [one["reached"][name] for one in runs]
+            cell[name] = None if None in reached else float(np.mean(reached))
+        shortest = min(len(one["curve"]) for one in runs)
+        for name in ("model", "settled", "labels_right", "margin"):
+            cell[f"{name}_curve"] = np.mean(
+                [[c[name] for c in one["curve"][:shortest]] for one in runs], axis=0
+            ).tolist()
+        cell["labels_right"] = float(np.mean([one["curve"][-1]["labels_right"] for one in runs]))
+        cells.append(cell)
+        model = [cell["model_curve"][min(n // EVERY, shortest) - 1] for n in (500, 1000, 1500)]
+        numbers = "  ".join(f"{cell[name] or np.nan:13,.0f}" for name in ("settled", "model", "known", "known_always"))
+        print(f"{policy:9}  {error_rate:6.2f}  {numbers}   {100 * cell['labels_right']:9.1f}   "
+              + " ".join(f"{100 * each:5.1f}" for each in model))  # fmt: skip
+    name = "questions-photos" if given.data else "questions"
+    save(given.out, name, hardware("cpu") | {"every": EVERY, "cells": cells})
+
+
+if __name__ == "__main__":
+    main()

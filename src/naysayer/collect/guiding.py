@@ -1,0 +1,237 @@
+"""Guided questions: which item and class a model's probabilities suggest, and with what chance each could have come.
+
+Nothing here knows of a database, nor of the model: a :class:`Guide` has the probabilities that the last finished one
+gave to N items and K classes, and what people have said since:
+
+- one question in ten (`RANDOM`) is random: any item, settled ones too, and any of the K classes;
+- one in ten is about any item, and the class that is likeliest for it by now; all others too, if the goal is to know
+  the accuracy (`CHECKS`);
+- the others are about open items, by what is wanted, and the class that is likeliest.
+
+So every item and class keeps a known chance at every question, which is stored with it: that is what keeps estimates
+unbiased (:mod:`naysayer.measure.adaptive`), and what the answers to suggested classes are compared with.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysayer.collect.questions import Draw
+from naysayer.collect.records import GOALS
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RANDOM = 0.1
+CHECKS = {"labels": 0.1, "model": 0.1, "accuracy": 0.9}
+SETTLED = 0.95  # the probability from which on an item that somebody said yes to is asked about no more
+BELIEVED = 0.9  # the share of a model's probabilities that counts; the rest says that it may be anything
+RELIABLE = 0.6  # the accuracy that a model surely has before it guides: its suggestions get yes more often than no
+
+
+@dataclass(frozen=True)
+class GuidedDraw(Draw):
+    """A draw with what is stored beside it, as JSON, in `guidance`; :func:`read_guidance` reads it."""
+
+    guidance: str | None = None
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """How a guided question came about.
+
+    Parameters
+    ----------
+    training : the time of the training whose probabilities it was drawn with, which identifies it.
+    n_items : N.
+    item_probability : with which the item was drawn among them.
+    suggested : the class that the guide would have asked about.
+    by_chance : it is a random one; otherwise it is about the suggested class.
+    expected : the probability of the class asked about when the model was trained.
+    likeliest : the class that model and answers made likeliest for the item when it was asked about.
+    now : the probability of the class asked about then.
+    certainty : the mean of the likeliest classes' probabilities then, over all N items.
+    checks : the share of questions about any item and its likeliest class.
+    """
+
+    training: float
+    n_items: int
+    item_probability: float
+    suggested: int
+    by_chance: bool
+    expected: float
+    likeliest: int
+    now: float
+    certainty: float
+    checks: float
+
+
+def read_guidance(text: str) -> Guidance:
+    """Read what a question's row keeps."""
+    try:
+        found = Guidance(**json.loads(text))
+        if not all(math.isfinite(value) for value in vars(found).values()) or not found.item_probability > 0:
+            raise ValueError(text)
+    except (TypeError, ValueError):
+        raise ValueError(f"a question's guidance must be what `ask` stored; got {text[:50]!r}") from None
+    return found
+
+
+def combine(p: Floats, votes: Ints, error_rate: float) -> Floats:
+    r"""Give the probabilities of the classes by a model and by what people said of these very items, (N, K).
+
+    .. math:: \propto \big(0.9\, p_{ik} + 0.1 / K\big) \Big(\frac{1 - e}{e}\Big)^{v_{ik}}
+
+    Parameters
+    ----------
+    p : (N, K) the model's.
+    votes : (N, K) yes less no.
+    error_rate : e, above 0. A yes to an unlikely class is often a mistake, and does not settle an item by itself.
+
+    Examples
+    --------
+    >>> combine(np.array([[0.8, 0.1, 0.1]]), np.array([[0, 1, 0]]), error_rate=0.05).round(2)
+    array([[0.23, 0.73, 0.04]])
+    """
+    log = np.log(BELIEVED * p + (1.0 - BELIEVED) / p.shape[1]) + votes * np.log((1.0 - error_rate) / error_rate)
+    out = np.exp(log - log.max(axis=1, keepdims=True))
+    return np.asarray(out / out.sum(axis=1, keepdims=True))
+
+
+class Guide:
+    """What the last finished model expects of all items, with what people have said since.
+
+    Parameters
+    ----------
+    items : the ids of the N items.
+    expected : (N, K) probabilities from :func:`combine`, of when the model was trained.
+    then : (N, K) votes, yes less no, that are in them.
+    error_rate : of answers, above 0.
+    training : the time of the training.
+    goal : "labels" prefers items that the next answer settles, "model" those that it would learn from, "accuracy" none.
+    enough : an item with so many answers is asked about no more; None: until it is settled.
+
+    Examples
+    --------
+    >>> guide = Guide(["a", "b"], np.array([[0.9, 0.1], [0.5, 0.5]]), np.zeros((2, 2), int), 0.02, training=1.0)
+    >>> drawn = guide.draw(Random(1))
+    >>> drawn.item_id, drawn.class_index, round(drawn.probability, 3)
+    ('a', 0, 0.965)
+    """
+
+    def __init__(
+        self,
+        items: Sequence[str],
+        expected: Floats,
+        then: Ints,
+        error_rate: float,
+        training: float,
+        goal: str = "labels",
+        enough: int | None = None,
+    ) -> None:
+        if goal not in GOALS:
+            raise ValueError(f"`goal` must be one of {', '.join(GOALS)}; got {goal!r}")
+        self.items, self.expected, self.training, self._goal, self._enough = items, expected, training, goal, enough
+        self._place = {id: i for i, id in enumerate(items)}
+        self._then, self._lift = then, float(np.log((1.0 - error_rate) / error_rate))
+        self._now, self._weights = expected.copy(), np.zeros(len(items))
+        self._certain = float(expected.max(axis=1).sum())
+        self._weigh(np.arange(len(items)), then, np.abs(then).sum(axis=1))
+
+    def update(self, said: Mapping[str, tuple[Ints, int]]) -> None:
+        """Take note of what was said: of an item its votes (K,) and the number of its answers, with "can't tell"."""
+        here = [id for id in said if id in self._place]  # others came after the training
+        if not here:
+            return
+        rows, votes = np.array([self._place[id] for id in here]), np.stack([said[id][0] for id in here])
+        log = np.log(np.maximum(self.expected[rows], 1e-30)) + (votes - self._then[rows]) * self._lift
+        now = np.exp(log - log.max(axis=1, keepdims=True))
+        now /= now.sum(axis=1, keepdims=True)
+        self._certain += float(now.max(axis=1).sum() - self._now[rows].max(axis=1).sum())
+        self._now[rows] = now
+        self._weigh(rows, votes, np.array([said[id][1] for id in here]))
+
+    def _weigh(self, rows: Ints, votes: Ints, n_answers: Ints) -> None:
+        """Say how much some items are wanted."""
+        now = self._now[rows]
+        top, sure = now.argmax(axis=1), now.max(axis=1)
+        named = (votes[np.arange(len(rows)), top] > 0) | ((votes < 0).sum(axis=1) >= votes.shape[1] - 1)
+        done = (sure >= SETTLED) & named
+        if self._enough is not None:
+            done |= n_answers >= self._enough
+        wanted = 1.02 - sure if self._goal == "model" else sure**2
+        spare = np.maximum(0, n_answers - np.abs(votes).sum(axis=1))  # what nobody can tell must not come for ever
+        self._weights[rows] = np.where(done, 0.0, wanted / (1.0 + spare))
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """The items that are asked about no more, but for checks, (N,)."""
+        return self._weights == 0
+
+    @property
+    def probabilities(self) -> Floats:
+        """The probabilities of all classes by now, (N, K)."""
+        return self._now
+
+    def draw(
+        self,
+        random: Random,
+        unavailable: Collection[str] = (),
+        excluded: Callable[[str], Collection[int]] = lambda item: (),
+    ) -> GuidedDraw | None:
+        """Draw a question; None: every item is settled.
+
+        Parameters
+        ----------
+        random : the generator to draw with.
+        unavailable : items that somebody is answering about just now.
+        excluded : gives the classes of an item that are not to be asked about, as where this person could not tell.
+        """
+        weights, n_free = self._weights, len(self.items)
+        away = [self._place[id] for id in unavailable if id in self._place]
+        if away:
+            weights = weights.copy()
+            weights[away] = 0.0
+            n_free -= len(set(away))
+        total = float(weights.sum())
+        if total <= 0:
+            return None
+        kind, checks = random.random(), CHECKS[self._goal]
+        if kind < RANDOM + checks:
+            free = np.ones(len(self.items), dtype=bool)
+            free[away] = False
+            i = int(np.flatnonzero(free)[random.randrange(n_free)])
+        else:
+            i = int(np.searchsorted(np.cumsum(weights), random.random() * total, side="right"))
+            i = min(i, int(np.flatnonzero(weights)[-1]))  # what is rounded may lie beyond the last
+        out = excluded(self.items[i])
+        left = [k for k in range(self.expected.shape[1]) if k not in out]
+        if not left:
+            return self.draw(random, [*unavailable, self.items[i]], excluded)
+        suggested = max(left, key=lambda k: self._now[i, k])
+        by_chance = kind < RANDOM
+        k = random.choice(left) if by_chance else suggested
+        any_class = RANDOM / n_free
+        likeliest = checks / n_free + (1.0 - RANDOM - checks) * float(weights[i]) / total
+        item_probability = any_class + likeliest
+        probability = (any_class / len(left) + likeliest * (k == suggested)) / item_probability
+        guidance = Guidance(
+            training=self.training,
+            n_items=len(self.items),
+            item_probability=item_probability,
+            suggested=suggested,
+            by_chance=by_chance,
+            expected=float(self.expected[i, k]),
+            likeliest=int(self._now[i].argmax()),
+            now=float(self._now[i, k]),
+            certainty=self._certain / len(self.items),
+            checks=checks,
+        )
+        return GuidedDraw(self.items[i], k, probability, json.dumps(vars(guidance)))

@@ -1,0 +1,374 @@
+"""Guided questions: each with the chance that is stored, none that shows an opinion, and estimates that stay right."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from helpers import assert_frequencies, raises
+from naysayer.collect.asking import describe
+from naysayer.collect.exchange import export, import_answers
+from naysayer.collect.guiding import CHECKS, RANDOM, Guide, combine, read_guidance
+from naysayer.collect.judging import compare_yes, differing, label_accuracy
+from naysayer.collect.learn import Trainer
+from naysayer.collect.records import Answer, Project
+from naysayer.collect.store import Store
+from naysayer.data.items import record_item, text_item
+from naysayer.measure.answers import from_standing
+from naysayer.measure.intervals import Interval
+
+EXPECTED = np.array([[0.9, 0.05, 0.05], [0.4, 0.3, 0.3], [0.05, 0.9, 0.05], [0.98, 0.01, 0.01]])
+NAMES = ("a", "b", "c", "d")
+
+
+def guide_of(expected=EXPECTED, votes=None, error_rate=0.02, **options):
+    votes = np.zeros(expected.shape, dtype=np.int64) if votes is None else np.asarray(votes)
+    return Guide(NAMES[: len(expected)], expected, votes, error_rate, training=1.0, **options)
+
+
+def votes(*given):
+    return np.array(given, dtype=np.int64)
+
+
+# ---- the guide ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("goal", ["labels", "model", "accuracy"])
+@pytest.mark.parametrize("unavailable", [(), ("b",)])
+def test_the_stored_chances_are_the_true_ones(goal, unavailable):
+    guide, random = guide_of(goal=goal), Random(5)
+    guide.update({"d": (votes(1, 0, 0), 1)})  # settled, and still has a chance
+    counts, told = np.zeros((4, 3)), np.zeros((4, 3))
+    for _ in range(6_000):
+        drawn = guide.draw(random, unavailable, lambda item: {2} if item == "c" else ())
+        i = NAMES.index(drawn.item_id)
+        counts[i, drawn.class_index] += 1
+        told[i, drawn.class_index] = read_guidance(drawn.guidance).item_probability * drawn.probability
+    assert told.sum() == pytest.approx(1)
+    assert_frequencies(counts.ravel(), told.ravel())
+    assert (told > 0).sum() == 12 - 1 - 3 * len(unavailable)
+    if not unavailable:
+        assert told[3].sum() == pytest.approx((RANDOM + CHECKS[goal]) / 4)
+        assert told[3, 1] == pytest.approx(RANDOM / 4 / 3)
+
+
+def test_goals_prefer_other_items():
+    share = {}
+    for goal in ("labels", "model"):
+        guide, random = guide_of(goal=goal), Random(0)
+        share[goal] = np.mean([guide.draw(random).item_id == "b" for _ in range(500)])  # the one that is unsure
+    assert share["labels"] < 0.25 < share["model"]
+
+
+def test_a_yes_settles_what_was_likely_and_not_what_was_not():
+    guide = guide_of()
+    guide.update({"a": (votes(1, 0, 0), 1), "c": (votes(1, 0, 0), 1)})
+    assert guide.settled.tolist() == [True, False, False, False]
+    assert guide.probabilities[2].argmax() in (0, 1)
+    guide.update({"c": (votes(2, 0, 0), 2)})  # said twice
+    assert guide.settled.tolist() == [True, False, True, False]
+    guide.update({"a": (votes(0, 0, 0), 0)})  # taken back
+    assert guide.settled.tolist() == [False, False, True, False]
+    assert guide.probabilities[0] == pytest.approx(EXPECTED[0])
+
+
+def test_a_model_alone_settles_nothing_and_all_other_classes_ruled_out_do():
+    guide = guide_of()
+    assert not guide.settled.any()
+    guide.update({"b": (votes(0, -1, -1), 2)})
+    assert guide.settled.tolist() == [False, True, False, False]
+
+
+def test_an_item_with_enough_answers_is_left_alone_and_one_that_nobody_can_tell_comes_rarely():
+    guide = guide_of(enough=2)
+    guide.update({"a": (votes(0, -1, -1), 2), "b": (votes(0, -1, 0), 1)})
+    assert guide.settled.tolist() == [True, False, False, False]
+    guide, random = guide_of(), Random(0)
+    guide.update({"a": (votes(0, 0, 0), 99)})
+    assert np.mean([guide.draw(random).item_id == "a" for _ in range(1000)]) < (RANDOM + CHECKS["labels"]) / 4 + 0.04
+
+
+def test_there_is_an_end():
+    guide = guide_of()
+    guide.update({name: (votes(3, 0, 0), 3) for name in NAMES})
+    assert guide.draw(Random(0)) is None
+    assert guide_of().draw(Random(0), NAMES) is None
+    assert guide_of().draw(Random(0), excluded=lambda item: {0, 1, 2}) is None
+
+
+def test_the_mean_certainty_is_kept_up_to_date():
+    guide = guide_of()
+    guide.update({"a": (votes(-1, 0, 0), 1), "b": (votes(1, 0, 0), 1)})
+    told = read_guidance(guide.draw(Random(0)).guidance)
+    assert told.certainty == pytest.approx(guide.probabilities.max(axis=1).mean())
+    assert told.n_items == 4
+
+
+def test_an_item_that_came_later_is_not_guided():
+    guide = guide_of()
+    guide.update({"new": (votes(1, 0, 0), 1)})
+    assert not guide.settled.any()
+
+
+def test_combining_is_the_product_of_what_model_and_people_say():
+    p, said = np.array([[0.5, 0.3, 0.2]]), votes([0, 2, -1])
+    odds = 0.95 / 0.05
+    expected = (0.9 * p[0] + 0.1 / 3) * np.array([1, odds**2, 1 / odds])
+    np.testing.assert_allclose(combine(p, said, 0.05)[0], expected / expected.sum())
+
+
+def test_what_is_given_must_hold():
+    with raises("`goal` must be one of labels, model, accuracy; got 'fame'"):
+        guide_of(goal="fame")
+    with raises("a question's guidance must be what `ask` stored; got '{}'"):
+        read_guidance("{}")
+    for name, value in (("questions", "all"), ("goal", "fame")):
+        with raises(f"`{name}` must be one of "):
+            Project(("a", "b"), **{name: value})
+
+
+# ---- in a store --------------------------------------------------------------------------------------------------
+
+
+def begin(where, n=40, **options):
+    """A store of n records that a guide knows about, and their classes; the guide is right about nine of ten."""
+    store = Store.open(
+        where, project=Project(("low", "mid", "high"), **{"questions": "guided"} | options), random_state=3
+    )
+    items = [record_item({"height": i}, f"row {i}") for i in range(n)]
+    store.register(items)
+    truth = {item.id: i % 3 for i, item in enumerate(items)}
+    ids = sorted(truth)
+    likely = np.array([truth[id] if j % 10 else (truth[id] + 1) % 3 for j, id in enumerate(ids)])
+    expected = np.full((n, 3), 0.1)
+    expected[np.arange(n), likely] = 0.8
+    detail = {"guides": True, "last_answer": 0, "error_rate": 0.0, "shares": expected.mean(axis=0).tolist()}
+    store.add_belief(5.0, ids, expected, np.zeros((n, 3), dtype=np.int64))
+    store.add_training(n_answers=0, method="mlp", estimate=0.9, low=0.8, high=1.0, detail=detail, at=5.0)
+    return store, truth
+
+
+def answer_all(store, truth, most=10_000, habit=0.0, seed=0):
+    rng, who = np.random.default_rng(seed), store.named_annotator("Ann").id
+    said = 0
+    while said < most and (asked := store.ask(who, 5)):
+        for question in asked:
+            yes = question.class_index == truth[question.item.id] or rng.random() < habit
+            store.answer(Answer(f"answer-{question.id}", question.id, who, "yes" if yes else "no"))
+            said += 1
+    return said
+
+
+def test_questions_are_guided_stored_with_their_chances_and_come_to_an_end(where):
+    store, truth = begin(where)
+    with store:
+        assert store.guide() is not None
+        n = answer_all(store, truth)
+        assert n < 40 * 2.2  # at random, 40 * 2 would rule out or name each, and more
+        given = list(store.standing())
+        guided = [one for one in given if one.guidance]
+        assert len(guided) > 0.85 * len(given)  # the rest repeats
+        assert all(one.repeat_of is not None for one in given if not one.guidance)
+        assert {read_guidance(one.guidance).training for one in guided} == {5.0}
+        yes = {(one.item_id, one.class_index) for one in given if one.value == "yes"}
+        assert yes == set(truth.items())
+
+
+def test_a_restart_continues_from_what_is_stored(where):
+    store, truth = begin(where)
+    with store:
+        store.guide()
+        answer_all(store, truth, most=20)
+        before = store._guide.probabilities.copy()
+    with Store.open(where) as again:
+        assert again.project.questions == "guided"
+        guide = again.guide()
+        np.testing.assert_allclose(guide.probabilities, before, atol=1e-6)
+        answer_all(again, truth)
+        assert guide.settled.all()
+
+
+def test_an_undo_reaches_the_guide(where):
+    store, _ = begin(where, repeat_share=0.0)
+    with store:
+        guide, ann = store.guide(), store.named_annotator("Ann").id
+        before = guide.probabilities.copy()
+        (question,) = store.ask(ann)
+        store.answer(Answer("one", question.id, ann, "yes"))
+        assert not np.allclose(guide.probabilities, before)
+        store.undo(ann, "two")
+        np.testing.assert_allclose(guide.probabilities, before)
+
+
+def test_beliefs_without_their_training_are_not_read_and_older_ones_go(where):
+    store, _ = begin(where)
+    with store:
+        store.add_belief(9.0, sorted(item.id for item in store.items()), np.full((40, 3), 1 / 3), np.zeros((40, 3)))
+        assert store.guide().training == 5.0  # the training of 9.0 never ended
+        detail = store.trainings()[-1].detail
+        store.add_training(n_answers=1, method="mlp", estimate=0.9, low=0.8, high=1.0, detail=detail, at=9.0)
+        assert store.guide().training == 9.0
+        with store._database.reading() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM belief").scalar() == 40
+
+
+def test_without_a_reliable_model_questions_are_random(tmp_path):
+    project = Project(("low", "high"), questions="guided")
+    with Store.open(tmp_path / "answers.db", project=project, random_state=0) as store:
+        store.register([text_item("one", "1"), text_item("two", "2")])
+        assert store.guide() is None
+        store.add_training(n_answers=0, method="mlp", estimate=0.4, low=0.1, high=0.8, detail={"guides": False})
+        assert store.guide() is None
+        ann = store.named_annotator("Ann").id
+        (question,) = store.ask(ann)
+        store.answer(Answer("one", question.id, ann, "no"))
+        assert [one.guidance for one in store.standing()] == [None]
+
+
+def test_items_that_the_model_has_not_seen_come_at_the_end_at_random(tmp_path):
+    store, truth = begin(tmp_path / "answers.db", n=12)
+    with store:
+        late = record_item({"height": 99}, "late")
+        store.register([late])
+        store.guide()
+        answer_all(store, truth | {late.id: 0})
+        assert {one.item_id for one in store.standing() if not one.guidance and one.repeat_of is None} == {late.id}
+
+
+def test_a_person_is_not_asked_again_where_they_could_not_tell(tmp_path):
+    store, _ = begin(tmp_path / "answers.db", n=6, repeat_share=0.0)
+    with store:
+        store.guide()
+        ann, seen = store.named_annotator("Ann").id, set()
+        while asked := store.ask(ann):
+            (question,) = asked
+            assert (question.item.id, question.class_index) not in seen
+            seen.add((question.item.id, question.class_index))
+            store.answer(Answer(f"answer-{question.id}", question.id, ann, "skip"))
+        assert len(seen) == 6 * 3
+
+
+def test_the_page_never_learns_what_the_model_thinks(tmp_path):
+    store, _ = begin(tmp_path / "answers.db")
+    with store:
+        store.guide()
+        for question in store.ask(store.named_annotator("Ann").id, 10):
+            assert describe(store, question).keys() == {"id", "before", "class", "after", "item"}
+
+
+def test_guidance_survives_export_and_import(tmp_path):
+    store, truth = begin(tmp_path / "answers.db")
+    with store:
+        store.guide()
+        answer_all(store, truth)
+        before = [replace(one, seq=0) for one in store.standing()]
+        for ending in (".csv", ".jsonl", ".json"):
+            export(store, tmp_path / f"out{ending}")
+            with Store.open(tmp_path / f"again{ending}.db", project=store.project) as again:
+                import_answers(again, tmp_path / f"out{ending}")
+                assert [replace(one, seq=0) for one in again.standing()] == before
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        if row.get("guidance"):
+            row["guidance"] = "{}"
+    (tmp_path / "odd.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with (
+        Store.open(tmp_path / "odd.db", project=Project(("low", "mid", "high"))) as odd,
+        raises("a question's guidance must be what `ask` stored; got '{}'; see line "),
+    ):
+        import_answers(odd, tmp_path / "odd.jsonl")
+
+
+def test_a_store_of_version_2_gets_the_column(tmp_path):
+    store, truth = begin(tmp_path / "answers.db", questions="random")
+    with store:
+        answer_all(store, truth, most=10)
+    with sqlite3.connect(tmp_path / "answers.db") as connection:
+        connection.executescript(
+            "DROP TABLE belief; ALTER TABLE question DROP COLUMN guidance;"
+            "UPDATE meta SET value = '2' WHERE key = 'schema_version'"
+        )
+    connection.close()
+    with Store.open(tmp_path / "answers.db") as again:
+        assert len(list(again.standing())) == 10
+        assert again.guide() is None
+
+
+# ---- what guided answers tell ------------------------------------------------------------------------------------
+
+
+def test_estimates_of_random_questions_leave_guided_answers_out(tmp_path):
+    store, truth = begin(tmp_path / "answers.db", questions="random")
+    with store:
+        answer_all(store, truth, most=40)
+        n = len(list(store.standing()))
+        store.configure(questions="guided")
+        store.guide()
+        answer_all(store, truth)
+        given = list(store.standing())
+        said = from_standing(given, store.project.classes)
+        assert said.guided.tolist() == [False] * n + [True] * (len(given) - n)
+        only = from_standing(given[:n], store.project.classes)
+        assert len(said.design.item) == len(only.design.item)
+        assert np.abs(said.votes).sum() > np.abs(only.votes).sum()
+
+
+def project_with_a_habit(tmp_path, habit, seed=0):
+    """Random questions first, then guided ones, which are answered with a yes too often, where there is a habit."""
+    store, truth = begin(tmp_path / f"{habit}.db", n=600, questions="random", repeat_share=0.0)
+    with store:
+        answer_all(store, truth, most=600, seed=seed)
+        store.configure(questions="guided")
+        store.guide()
+        answer_all(store, truth, most=500, habit=habit, seed=seed + 1)
+        return list(store.standing()), store.trainings(), store.project.classes
+
+
+def test_label_accuracy_is_told_and_random_and_guided_answers_agree(tmp_path):
+    given, trainings, classes = project_with_a_habit(tmp_path, habit=0.0)
+    found = label_accuracy(given, 3, Interval(0.0, 0.0, 0.02))
+    assert found.low < 0.97 < found.high + 0.03  # nine of ten before, and better by now
+    assert found.high - found.low < 0.15
+    compared = compare_yes(given, trainings, classes)
+    assert differing(compared) == []
+    assert all(abs(one.guided - 1 / 3) < 0.2 and abs(one.random - 1 / 3) < 0.15 for one in compared)
+
+
+def test_a_habit_of_saying_yes_to_guided_questions_is_found(tmp_path):
+    given, trainings, classes = project_with_a_habit(tmp_path, habit=0.8)
+    assert "all classes" in differing(compare_yes(given, trainings, classes))
+
+
+def test_nothing_is_told_before_there_are_guided_answers():
+    assert label_accuracy([], 3, Interval(0.0, 0.0, 0.1)) is None
+    assert differing(compare_yes([], [], ("a", "b"))) == []
+
+
+# ---- with a real model ----------------------------------------------------------------------------------------------
+
+
+def test_the_trainer_turns_guidance_on_when_the_model_is_reliable(tmp_path):
+    path = tmp_path / "answers.db"
+    with Store.open(path, project=Project(("low", "high")), random_state=0) as store:
+        items = [record_item({"height": i}, f"row {i}") for i in range(150)]
+        store.register(items)
+        truth = {item.id: int(i >= 75) for i, item in enumerate(items)}
+        answer_all(store, truth, most=100)
+        store.configure(questions="guided")
+        with Trainer(store, every=40, seconds=0.01, max_epochs=5, n_seeds=2, device="cpu") as trainer:
+            until = time.monotonic() + 300
+            while store._guide is None and trainer.error is None and time.monotonic() < until:
+                time.sleep(0.02)
+            assert trainer.error is None
+            answer_all(store, truth, most=10)
+        detail = store.trainings()[-1].detail
+        assert detail["guides"]
+        assert sum(detail["shares"]) == pytest.approx(1, abs=1e-6)
+        assert any(one.guidance for one in store.standing())
