@@ -39,6 +39,12 @@ def digits():
 # ---- labels ------------------------------------------------------------------------------------------------------
 
 
+def small(out, epochs):
+    """The command that trains one method on one kind of labels."""
+    options = {"--labels": "uniform", "--method": "forward", "--epochs": epochs, "--seeds": 1, "--out": out}
+    return ["benchmark", *(word for pair in options.items() for word in pair)]
+
+
 def test_every_data_set_has_every_kind_of_labels_from_a_seed_of_its_own():
     assert all(list(labels) == list(LABELLINGS) for labels in DRAWN.values())
     published = [one for labels in DRAWN.values() for one in labels.values()]
@@ -242,19 +248,7 @@ def test_what_was_cut_short_resumes_and_ends_the_same(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_one_resumes(naysayer, tmp_path, monkeypatch):
-    command = [
-        "benchmark",
-        "--labels",
-        "uniform",
-        "--method",
-        "forward",
-        "--epochs",
-        3,
-        "--seeds",
-        1,
-        "--out",
-        tmp_path,
-    ]
+    command = small(tmp_path, epochs=3)
     real = Population._epoch
 
     def interrupted(self, course, *rest):
@@ -439,19 +433,7 @@ def test_what_is_wrong_is_one_line(options, words, naysayer, tmp_path, monkeypat
 
 
 def test_the_command_says_what_is_left(naysayer, tmp_path):
-    command = [
-        "benchmark",
-        "--labels",
-        "uniform",
-        "--method",
-        "forward",
-        "--epochs",
-        1,
-        "--seeds",
-        1,
-        "--out",
-        tmp_path,
-    ]
+    command = small(tmp_path, epochs=1)
     done = naysayer(*command, "--limit", 1e-9)
     assert done.code == 0
     assert "2 runs are left; the same command goes on" in done.out

@@ -1,4 +1,4 @@
-"""How a network is trained where nothing else is said: by recipe and kind of network, each with its measurement."""
+"""How a network is trained where nothing else is said: by recipe and kind of network."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ class Defaults:
     epochs: int = 100
 
 
-# Of one trial each on an H200, one label per image. CIFAR-10, a small ResNet, 24 epochs: AdamW 74.9 %, SGD with
-# Nesterov's momentum 67.6; ResNet-18, 50 epochs: 82.8. Kuzushiji-MNIST, the paper's MLP, 60 epochs at 0.003: 88.9.
-# On tables see docs/recipes.md.
+# For images these come from single trials on CIFAR-10 and Kuzushiji-MNIST that are not among the committed results: a
+# beginning, until docs/benchmark.md has rows of them. Those of tables are measured in docs/recipes.md.
 DEFAULTS = {
     ("plain", "dense"): Defaults(),
     ("plain", "convolution"): Defaults(),
