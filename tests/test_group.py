@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
+import sys
+
 import numpy as np
 import pytest
 import torch
-import torch.multiprocessing
 from filelock import FileLock
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from helpers import as_sets, is_rows, of_all_workers, raises, random_transition
+from helpers import as_sets, fork, is_rows, of_all_workers, raises, random_transition, start_python
 from naysayer import Population, complement, networks, objectives
 from naysayer.objectives import OBJECTIVES, make
 
@@ -20,6 +25,8 @@ SHARES = {4: (0.5, 0.3, 0.2, 0.0), 2: (0.8, 0.2)}  # of a batch that each proces
 CASES = [(name, "single", False) for name in OBJECTIVES]
 CASES += [(name, "mixed", False) for name in ("ascent", "forward", "mcl-log", "scarce", "proden")]
 CASES += [(name, "mixed", True) for name in ("ascent", "forward", "cpe-t")]
+WAYS = ("ddp", "fsdp", "plain")  # in which gradients are averaged
+SOME = [("ascent", "single", False), *CASES[-3:]]  # in all of these ways
 
 
 def data(labels):
@@ -39,24 +46,43 @@ def make_objective(name, known, group=None):
     return make(name, K, transition=random_transition(K) if known else None, group=group)
 
 
-def train(objective, labels, share=slice(None), wrap=lambda network: network, mend=lambda p: None):
-    """Fifty steps of SGD; `share` is the part of each batch that this process has."""
-    torch.manual_seed(0)
-    network = wrap(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, K)))
-    parameters = [*network.parameters(), *objective.parameters()]
-    optimizer = torch.optim.SGD(parameters, lr=0.05)
-    X, y_bar = data(labels)
+class Networks(nn.Module):
+    """Networks side by side, so that one message carries the gradients of all."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.each = nn.ModuleList()
+        for _ in range(n):
+            torch.manual_seed(0)
+            self.each.append(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, K)))
+
+    def forward(self, x):
+        return [network(x) for network in self.each]
+
+
+def train(objectives, labels, share=slice(None), wrap=lambda networks: networks, mend=lambda networks, own: None):
+    """Fifty steps of SGD of each objective on labels of its kind; `share` is the part of a batch that this process has.
+
+    `wrap` is for the networks, `mend` for gradients that nobody else averages: those of the objectives' own layers.
+    """
+    networks = wrap(Networks(len(objectives)))
+    own = [p for objective in objectives for p in objective.parameters()]
+    optimizer = torch.optim.SGD([*networks.parameters(), *own], lr=0.05)
+    X, told = data("single")[0], {kind: data(kind)[1] for kind in ("single", "mixed")}
     values = []
     for step in range(STEPS):
-        rows = torch.arange(step * BATCH, (step + 1) * BATCH) * 7 % len(X)
-        rows = rows[share]
+        rows = (torch.arange(step * BATCH, (step + 1) * BATCH) * 7 % len(X))[share]
         optimizer.zero_grad()
-        value = objective(network(X[rows]), y_bar[rows])
-        value.backward()
-        mend(objective.parameters())
+        logits = networks(X[rows])
+        found = [objective(g, told[kind][rows]) for objective, g, kind in zip(objectives, logits, labels)]
+        sum(found).backward()
+        mend(networks, own)
         optimizer.step()
-        values.append(value.item())
-    return [p.detach().clone() for p in parameters], values
+        values.append([value.item() for value in found])
+    each = networks.module.each if isinstance(networks, DistributedDataParallel) else networks.each
+    parameters = [[*network.parameters(), *objective.parameters()] for network, objective in zip(each, objectives)]
+    whole = [[getattr(p, "full_tensor", lambda p=p: p)().detach().clone() for p in some] for some in parameters]
+    return list(zip(whole, map(list, zip(*values))))
 
 
 def part(rank, world):
@@ -64,8 +90,13 @@ def part(rank, world):
     return slice(round(ends[rank] * BATCH), round(ends[rank + 1] * BATCH))
 
 
+def in_fsdp(networks):
+    mesh = init_device_mesh("cpu", (WORLD,))
+    return fully_shard(networks, mesh=mesh)
+
+
 def spread_out(rank, folder):
-    """What each process does: train every method on its part of every batch, in DDP."""
+    """What each process does: train every method on its part of every batch."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=WORLD)
     torch.set_num_threads(1)
     two = torch.distributed.new_group([0, 1])
@@ -75,20 +106,32 @@ def spread_out(rank, folder):
             continue
         process_group = None if group is True else group
 
-        def wrap(network, process_group=process_group):
-            return DistributedDataParallel(network, process_group=process_group)
-
         def average(parameters, process_group=process_group, world=world):
-            for p in parameters:  # those of the objective itself, of which DDP knows nothing
+            for p in parameters:
                 torch.distributed.all_reduce(p.grad, group=process_group)
                 p.grad /= world
 
-        for case in CASES if world == WORLD else CASES[::4]:
-            objective = make_objective(case[0], case[2], group)
-            found[(world, *case)] = train(objective, case[1], part(rank, world), wrap, average)
+        def in_ddp(networks, process_group=process_group):
+            return DistributedDataParallel(networks, process_group=process_group)
+
+        def own_only(networks, own, average=average):
+            average(own)
+
+        ways = {"ddp": (CASES if world == WORLD else CASES[::4], in_ddp, own_only)}
+        if world == WORLD:
+            ways["fsdp"] = SOME, in_fsdp, own_only
+            ways["plain"] = (
+                SOME,
+                lambda networks: networks,
+                lambda networks, own, average=average: average([*networks.parameters(), *own]),
+            )
+        for way, (cases, wrap, mend) in ways.items():
+            made = [make_objective(name, known, group) for name, _, known in cases]
+            came = train(made, [labels for _, labels, _ in cases], part(rank, world), wrap, mend)
+            found |= {(world, way, *case): one for case, one in zip(cases, came)}
         mine = part(rank, world)
         mine = mine if mine.start < mine.stop else slice(1)  # alone, one must have a row
-        found[world, "alone"] = train(make_objective("ascent", False), "single", mine, wrap)
+        (found[world, "alone"],) = train([make_objective("ascent", False)], ["single"], mine, in_ddp)
     objective = make_objective("ascent", False, True)
     X, y_bar = data("single")
     mine = part(rank, WORLD)
@@ -106,18 +149,21 @@ def processes(tmp_path_factory):
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             folder.mkdir()
-            torch.multiprocessing.spawn(spread_out, (str(folder),), nprocs=WORLD)
+            job = start_python(__file__, folder)
+            _, errors = job.communicate(timeout=500)
+            assert job.returncode == 0, errors
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(WORLD)]
 
 
 @pytest.mark.parametrize(("name", "labels", "known"), CASES)
 def test_processes_are_one(processes, name, labels, known):
-    parameters, values = train(make_objective(name, known), labels)
-    worlds = [world for world in SHARES if (world, name, labels, known) in processes[0]]
-    assert WORLD in worlds
-    for world in worlds:
+    ((parameters, values),) = train([make_objective(name, known)], [labels])
+    ways = [way for way in itertools.product(SHARES, WAYS) if (*way, name, labels, known) in processes[0]]
+    assert (WORLD, "ddp") in ways
+    assert (name, labels, known) not in SOME or ways[:3] == [(WORLD, way) for way in WAYS]
+    for world, way in ways:
         for mine in processes[:world]:
-            found, whole = mine[world, name, labels, known]
+            found, whole = mine[world, way, name, labels, known]
             for ours, one in zip(found, parameters, strict=True):
                 torch.testing.assert_close(ours, one, rtol=0, atol=1e-5)
             np.testing.assert_allclose(whole, values, rtol=1e-4, atol=1e-5)
@@ -126,7 +172,7 @@ def test_processes_are_one(processes, name, labels, known):
 @pytest.mark.parametrize("world", SHARES)
 def test_gradient_ascent_without_a_group_is_another_method(processes, world):
     """So that the comparison can fail."""
-    parameters, _ = train(make_objective("ascent", False), "single")
+    ((parameters, _),) = train([make_objective("ascent", False)], ["single"])
     found, _ = processes[0][world, "alone"]
     assert max(float((a - b).abs().max()) for a, b in zip(found, parameters, strict=True)) > 0.01
 
@@ -147,3 +193,8 @@ def test_a_group_needs_processes(name):
     with raises("a process group must be initialised first: torch.distributed.init_process_group('gloo')"):
         OBJECTIVES[name](K, group=True)
     assert objectives.make(name, K, group=None).reduce is None
+
+
+if __name__ == "__main__":
+    importlib.import_module("torch._dynamo")  # an optimiser's first step would import it, in each of them
+    fork(WORLD, lambda rank: spread_out(rank, sys.argv[1]))

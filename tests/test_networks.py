@@ -137,7 +137,11 @@ def thin_densenet():
     return networks.densenet(n_classes=5, depth=16, growth=4)
 
 
-each_network = pytest.mark.parametrize("make", [thin_resnet34, thin_densenet])
+def thin_pooled():
+    return networks.pooled(n_classes=5, width=4)
+
+
+each_network = pytest.mark.parametrize("make", [thin_resnet34, thin_densenet, thin_pooled])
 
 
 class Plain:
@@ -243,6 +247,7 @@ def test_the_papers_numbers_of_parameters():
     [
         (thin_resnet34, [(8, 32), (8, 32), (16, 16), (32, 8), (64, 4)]),
         (thin_densenet, [(8, 32), (16, 32), (8, 16), (16, 16), (8, 8), (16, 8), (16, 8)]),
+        (thin_pooled, [(2, 32), (4, 16), (16, 8), (16, 4)]),
     ],
 )
 def test_the_shapes_of_the_stages(make, shapes):

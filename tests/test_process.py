@@ -90,16 +90,16 @@ def test_a_seed_is_torchs_own_and_leaves_no_trace():
 
 
 def test_the_last_to_leave_restores_the_precision():
-    before = torch.get_float32_matmul_precision()
+    before, searched = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
     cuda = torch.device("cuda")
-    first, second = process.tf32(cuda), process.tf32(cuda)
+    first, second = process.quick(cuda), process.quick(cuda)
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)  # the first to come is the first to leave
-    assert torch.get_float32_matmul_precision() == "high"
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark) == ("high", True)
     second.__exit__(None, None, None)
-    assert torch.get_float32_matmul_precision() == before
-    with process.tf32(torch.device("cpu")):
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark) == (before, searched)
+    with process.quick(torch.device("cpu")):
         assert torch.get_float32_matmul_precision() == before
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 
 import numpy as np
 import pytest
 import torch
-import torch.multiprocessing
 from filelock import FileLock
 from torch import nn
 
-from helpers import as_sets, assert_same_runs, is_rows, of_all_workers, raises, random_transition
+from helpers import as_sets, assert_same_runs, fork, is_rows, of_all_workers, raises, random_transition, start_python
 from naysayer import ComplementaryClassifier, Population, complement, networks, objectives
 from naysayer.common.reduce import SumOver
 from naysayer.engine import fused, population, recipe
@@ -501,7 +501,9 @@ def spread_runs(tmp_path_factory):
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             folder.mkdir()
-            torch.multiprocessing.spawn(spread_out, (2, str(folder)), nprocs=2)
+            job = start_python(__file__, folder)
+            _, errors = job.communicate(timeout=500)
+            assert job.returncode == 0, errors
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
 
 
@@ -547,3 +549,7 @@ def test_a_classifier_starts_from_a_backbone(frozen):
     (member,) = model.members_
     learned = {**member.parameters, **member.buffers}["0.0.weight"]
     assert torch.equal(learned, backbone[0].weight.detach().expand_as(learned)) == frozen
+
+
+if __name__ == "__main__":
+    fork(2, lambda rank: spread_out(rank, 2, sys.argv[1]))

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,11 @@ if TYPE_CHECKING:  # loading torch takes seconds, which a text file need not pay
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path`; what was written there takes its place at once, or not at all."""
+def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
+    """Give a temporary path beside `path`; what was written there takes its place at once, or not at all.
+
+    `private`: nobody else on this machine may read it, whatever the umask says.
+    """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +34,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.fsync(written.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        temporary.chmod(0o600 if private else 0o666 & ~umask)
         temporary.replace(path)
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from None
@@ -39,10 +42,19 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: str | os.PathLike[str], text: str, *, private: bool = False) -> None:
     """Write a text file whole."""
-    with whole_file(path) as temporary:
+    with whole_file(path, private=private) as temporary:
         temporary.write_text(text, encoding="utf8")
+
+
+def begin_private(path: str | os.PathLike[str]) -> None:
+    """Begin a file that nobody else on this machine may read; one that is there stays as it is.
+
+    SQLite takes an empty file for a new database, and gives the files that it puts beside it the same permissions.
+    """
+    with suppress(OSError):  # it is there, or whoever opens it next will say what is wrong
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[str, Any]) -> None:

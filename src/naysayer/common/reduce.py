@@ -6,6 +6,8 @@ processes with batches of B/G is training on one with batches of B.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch.distributed
@@ -33,5 +35,17 @@ class SumOver:
     def __call__(self, tensor: Tensor) -> Tensor:
         """Give the sum; the tensor itself is left alone."""
         whole = tensor.detach().clone()
-        torch.distributed.all_reduce(whole, group=self.group)
+        with ended():
+            torch.distributed.all_reduce(whole, group=self.group)
         return whole
+
+
+@contextmanager
+def ended() -> Iterator[None]:
+    """Say what it means when processes cannot tell each other something."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ConnectionError(
+            "all processes must work to the end; another one ended, or was given other work; what it printed says why"
+        ) from error

@@ -14,6 +14,7 @@ from naysayer.engine.recipe import Tensors
 from naysayer.engine.stack import Stack
 
 Array = np.ndarray[Any, Any]
+Saved = tuple[Tensors, dict[str, Any]]
 
 
 @dataclass
@@ -46,9 +47,14 @@ def save(path: Path, stamp: str, factors: list[float], course: Course, stacks: l
     write_tensors(path, tensors, about | {"failed": {str(k): v for k, v in course.failed.items()}})
 
 
-def resume(path: Path, stamp: str, schedule: Any, course: Course, stacks: list[Stack]) -> None:
+def read(path: Path) -> Saved | None:
+    """Read a checkpoint, if there is one."""
+    return read_tensors(path) if path.exists() else None
+
+
+def resume(path: Path, saved: Saved, stamp: str, schedule: Any, course: Course, stacks: list[Stack]) -> None:
     """Take over a checkpoint, if it is of the same data and settings."""
-    tensors, about = read_tensors(path)
+    tensors, about = saved
     if about.get("stamp") != stamp or about["factors"] != [schedule(epoch) for epoch in range(about.get("epoch", 0))]:
         raise ValueError(f"the checkpoint {path} is of other data or settings; move it away, or give another file")
     for stack in stacks:

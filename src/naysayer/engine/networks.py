@@ -1,4 +1,4 @@
-"""Networks: linear and multilayer perceptron, which take a leading axis of runs; ResNet and DenseNet for small images.
+"""Networks: linear and multilayer perceptron, which take a leading axis of runs; deep ones for small images.
 
 The parameters of the first two may be stacked, (M, ...) for M runs, and so may their input; every product is then one
 batched matrix product. Any other ``nn.Module`` trains too, through ``torch.func.vmap``.
@@ -25,11 +25,13 @@ __all__ = [
     "Convolution",
     "DenseBlock",
     "ImageNetwork",
+    "Pooled",
     "Residual",
     "StackedLinear",
     "densenet",
     "linear",
     "mlp",
+    "pooled",
     "resnet",
     "resnet8",
     "resnet18",
@@ -173,6 +175,21 @@ class Residual(nn.Module):
         return (self.body(x) + self.shortcut(x)).relu_()  # type: ignore[no-any-return]
 
 
+class Pooled(nn.Module):
+    """A stage that shrinks early: a 3×3 convolution and max-pooling, then a residual one on a quarter of the pixels."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__()
+        self.shrink = nn.Sequential(
+            _convolution(n_inputs, n_outputs, 3), nn.MaxPool2d(2), BatchNorm(n_outputs), nn.GELU()
+        )
+        self.body = nn.Sequential(_convolution(n_outputs, n_outputs, 3), BatchNorm(n_outputs), nn.GELU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.shrink(x)
+        return x + self.body(x)  # type: ignore[no-any-return]
+
+
 class DenseBlock(nn.Sequential):
     """DenseNet's block: each layer takes all channels made before it, through a bottleneck of 4k, and adds k."""
 
@@ -260,6 +277,31 @@ def resnet8(n_classes: int = 10, width: int = 32, channels: int = 3) -> ImageNet
     return resnet((1, 1, 1), n_classes, width, channels)
 
 
+def pooled(n_classes: int = 10, width: int = 64, channels: int = 3) -> ImageNetwork:
+    """A network for small images and little time on a GPU: three stages that pool early.
+
+    Parameters
+    ----------
+    n_classes : K
+    width : channels of the first stage; the other two have four times as many.
+    channels : of the images, 3 with colours and 1 without.
+
+    References
+    ----------
+    The order of convolution and pooling is that of K. Jordan. 94% on CIFAR-10 in 3.29 seconds on a single GPU. 2024.
+
+    Examples
+    --------
+    >>> pooled(n_classes=10, width=4)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+    n_classes, width = check_n_classes(n_classes), check_count(width, "`width`")
+    channels, half = check_count(channels, "`channels`"), -(-width // 2)
+    stem = nn.Sequential(_convolution(channels, half, 3), BatchNorm(half), nn.GELU())
+    stages = [Pooled(half, width), Pooled(width, 4 * width), Pooled(4 * width, 4 * width)]
+    return ImageNetwork(nn.Sequential(stem, *stages), 4 * width, n_classes, channels)
+
+
 def densenet(n_classes: int = 10, depth: int = 100, growth: int = 12) -> ImageNetwork:
     """DenseNet-BC for images of about 32×32 pixels: three dense blocks, bottlenecks of 4k, channels halved between.
 
@@ -336,7 +378,7 @@ def _convolution_for(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -
 def _residual_for(
     build: Callable[..., ImageNetwork], name: str
 ) -> Callable[[torch.Size, int, Sequence[int]], ImageNetwork]:
-    """From the shape of an example: a residual network for images of any number of channels."""
+    """From the shape of an example: a network for images of any number of channels."""
 
     def network(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -> ImageNetwork:
         if len(shape) != 3 or min(shape[1:]) < 8:
@@ -349,7 +391,7 @@ def _residual_for(
     return network
 
 
-RESIDUAL = {"resnet8": resnet8, "resnet18": resnet18, "resnet34": resnet34}
+RESIDUAL = {"pooled": pooled, "resnet8": resnet8, "resnet18": resnet18, "resnet34": resnet34}
 
 # By name, from the shape of an example, K and the widths of the hidden layers.
 NETWORKS: dict[str, Callable[[torch.Size, int, Sequence[int]], nn.Module]] = {

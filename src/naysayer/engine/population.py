@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,12 +30,12 @@ from naysayer.common.checks import check_count
 from naysayer.common.fingerprint import fingerprint, structure_of
 from naysayer.common.progress import Bar
 from naysayer.engine import checkpoint as checkpoints
-from naysayer.engine import process
+from naysayer.engine import process, processes
 from naysayer.engine.bound import headed, set_training, stacked_logits
 from naysayer.engine.checkpoint import Array, Course
 from naysayer.engine.optimizers import OPTIMIZERS
 from naysayer.engine.recipe import Augment, Recipe, Tensors, as_recipe
-from naysayer.engine.source import Reduce, Source, as_inputs, resident, to_float
+from naysayer.engine.source import Reduce, Resident, Source, as_inputs, resident, to_float
 from naysayer.engine.stack import EVALUATE, Settings, Stack
 from naysayer.objectives import Objective
 
@@ -99,7 +100,9 @@ class Population:
     augment : a function (B, ...), (B,) codes → (B, ...) that alters training examples, for a recipe given by name;
         :func:`naysayer.engine.augment.crop_and_flip`.
     reduce : a function that sums a tensor over processes, each of which has its part of every batch;
-        :class:`naysayer.common.reduce.SumOver`. By default that of the objective's `group`.
+        :class:`naysayer.common.reduce.SumOver`. By default that of the objective's `group`. Where neither is given,
+        processes that torchrun started train together: all are given the same arrays, of which each takes its
+        part of every batch, and the first writes the checkpoint (:mod:`naysayer.engine.processes`).
     device : "auto", "cpu", "cuda".
 
     Attributes
@@ -160,6 +163,9 @@ class Population:
         self.objectives = self._own(objective)
         self.n_classes = self.objectives[0].n_classes
         self.reduce = self.objectives[0].reduce if reduce is None else reduce
+        if self.reduce is None and (together := processes.join()) is not None:
+            processes.check_device(self.device)
+            self.reduce = together
         modules = [self._start(network, seed) for seed in self.seeds]
         self._keeps_weights = isinstance(network, nn.Module)
         if not any(p.requires_grad for p in modules[0].parameters()):
@@ -274,28 +280,38 @@ class Population:
                 raise ValueError("`patience` must be None where `select` is 'last': there is no best epoch to wait for")
         members = _members(groups, self.n_runs)
         source = self._source(X, y_bar, rows, validation_rows, test, sample_weight)
+        together = self._together()
+        if together is not None and isinstance(source, Resident):
+            source = source.part_of(together.rank, together.size)
         source.prepare(self.seeds, self.batch_size, self.device)
         example = source.example()
         self._check_logits(example)
         path = None if checkpoint is None else Path(checkpoint)
-        stamp = "" if path is None else self._stamp(source, select, class_risks, members)
+        kept, given = path is not None, {}
+        if kept or together is not None:
+            given = self._given(source, kept, select, class_risks, members)
+        stamp = fingerprint(given)
+        if together is not None:
+            given |= {"epochs": [max_epochs, patience, until is None, path is None], "start": self.parameters}
+            together.agree({name: fingerprint(value) for name, value in given.items()})
         chunks = self._group(source, example)
         course = self.course = Course(self.n_runs)
         self.interrupted = False
-        with process.tf32(self.device), self._in_memory(), self._threads(source, len(chunks)) as spread:
+        with process.quick(self.device), self._in_memory(), self._threads(source, len(chunks)) as spread:
             settings = self._settings(class_risks)
             stacks = [
                 Stack(self.module, self.objectives, source, example, runs, self.parameters, self.buffers, settings)
                 for runs in chunks
             ]
-            if path is not None and path.exists():
-                checkpoints.resume(path, stamp, self._factor, course, stacks)
+            found = None if path is None else self._once(functools.partial(checkpoints.read, path))
+            if path is not None and found is not None:
+                checkpoints.resume(path, found, stamp, self._factor, course, stacks)
                 for _ in range(min(course.epoch, max_epochs) if bar is not None else 0):
                     bar()  # type: ignore[misc]
             saved = time.monotonic()
             try:
                 while course.epoch < max_epochs and not course.stopped.all():
-                    if until is not None and course.epoch > 0 and time.monotonic() > until:
+                    if until is not None and course.epoch > 0 and self._once(lambda: time.monotonic() > until):
                         break
                     self._epoch(course, stacks, spread, select, members, patience)
                     if bar is not None:
@@ -306,6 +322,8 @@ class Population:
                 if path is not None:
                     self._save(path, stamp, course, stacks)
             except KeyboardInterrupt:
+                if together is not None:
+                    raise  # the others may be a step further, and what they have is another model
                 self.interrupted = True
         self.history = {name: np.stack(values) for name, values in course.history.items()}
         self.parameters = checkpoints.join([s.best_parameters for s in stacks])
@@ -322,6 +340,15 @@ class Population:
         if X.n_classes != self.n_classes:
             raise ValueError(f"`X` must deal labels of {self.n_classes} classes; got {X.n_classes}")
         return X
+
+    def _together(self) -> processes.Processes | None:
+        """The processes that share out the data among them, if there are any."""
+        return self.reduce if isinstance(self.reduce, processes.Processes) else None
+
+    def _once(self, work: Callable[[], Any]) -> Any:
+        """Let one process decide, so that all come to the same."""
+        together = self._together()
+        return work() if together is None else together.from_first(work)
 
     def _check_logits(self, example: Tensor) -> None:
         """Check that the network maps (B, ...) to (B, K), by two examples."""
@@ -352,6 +379,8 @@ class Population:
             size = max(1, min(size, int(0.7 * free / (4 * (8 * per_run + 12 * inputs)))))
         if size > 1 and not self._stacks(example):
             size = 1
+        if (together := self._together()) is not None:
+            size = min(together.gather(size))  # as the smallest device has it: all must take the same steps
         return [slice(a, min(a + size, self.n_runs)) for a in range(0, self.n_runs, size)]
 
     @contextlib.contextmanager
@@ -408,6 +437,8 @@ class Population:
             return True
         if any(isinstance(part, nn.modules.dropout._DropoutNd) for part in self.module.modules()):
             return False  # a run's masks come from its seed, whatever it is grouped with
+        if self.reduce is not None and processes.has_batch_norm(self.module):
+            return False  # sums over processes do not go through vmap
         x = example.expand(2, 2, *example.shape[1:])
         state = {k: v[:1].expand(2, *v.shape[1:]).clone() for k, v in (self.parameters | self.buffers).items()}
         try:
@@ -466,22 +497,24 @@ class Population:
 
     # ---- checkpoints ----------------------------------------------------------------------------------------
 
-    def _stamp(self, source: Source, select: str, class_risks: bool, members: Array) -> str:
-        """A digest of all that a checkpoint must agree with to be resumed."""
-        return fingerprint(
-            {
-                "runs": [self.seeds, self.lr, self.weight_decay],
-                "optimizer": [self.optimizer, self.momentum, self.batch_size, self.precision],
-                "recipe": self.recipe,
-                "objectives": [(type(o), o.settings()) for o in self.objectives],
-                "network": self.module if self._keeps_weights else structure_of(self.module),
-                "shapes": {k: list(v.shape) for k, v in self.parameters.items()},
-                "chosen by": [select, class_risks, members],
-                "data": source.digest(),
-            }
-        )
+    def _given(self, source: Source, kept: bool, select: str, class_risks: bool, members: Array) -> dict[str, Any]:
+        """All that a checkpoint must agree with to be resumed, and that processes must be given alike."""
+        return {
+            "runs": [self.seeds, self.lr, self.weight_decay],
+            "optimizer": [self.optimizer, self.momentum, self.batch_size, self.precision],
+            "recipe": self.recipe,
+            "objectives": [(type(o), o.settings()) for o in self.objectives],
+            "network": self.module if self._keeps_weights else structure_of(self.module),
+            "shapes": {k: list(v.shape) for k, v in self.parameters.items()},
+            "chosen by": [select, class_risks, members],
+            "data": source.digest() if kept or isinstance(source, Resident) else None,
+        }
 
     def _save(self, path: Path, stamp: str, course: Course, stacks: list[Stack]) -> None:
+        """Write a checkpoint, in the first process if there are several."""
+        together = self._together()
+        if together is not None and together.rank > 0:
+            return
         factors = [self._factor(epoch) for epoch in range(course.epoch)]
         checkpoints.save(path, stamp, factors, course, stacks)
 
@@ -523,7 +556,7 @@ def logits_of(module: nn.Module, parameters: Tensors, buffers: Tensors, X: Any) 
     feature_maps = 64 if x.dim() == 4 else 1
     at_once = EVALUATE if device.type == "cpu" else 16 * EVALUATE
     size = max(1, at_once // max(1, feature_maps * x[0].numel() if len(x) else 1))
-    with process.tf32(device):
+    with process.quick(device):
         return torch.cat(
             [
                 stacked_logits(module, parameters | buffers, to_float(part.to(device)).unsqueeze(0))[0].cpu()

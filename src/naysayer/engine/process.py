@@ -1,4 +1,4 @@
-"""What torch has only once per process, changed for a while and put back: random generators, TF32, threads.
+"""What torch has only once per process, changed for a while and put back: random generators, speed, threads.
 
 Several threads of a program may train at once. Each must then come to what it would have come to alone, and leave no
 trace: generators are used by one at a time, and of settings the last to leave restores what the first found.
@@ -15,7 +15,7 @@ import torch
 
 _drawing = threading.RLock()
 _counting = threading.Lock()
-_precise: list[str] = []  # the precision that each user of TF32 is to restore
+_quick: list[tuple[str, bool]] = []  # the precision and the search that each user of speed is to restore
 _threads: list[int] = []  # the number of threads that each user of them is to restore
 
 
@@ -39,21 +39,24 @@ def seeded(seed: int | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tf32(device: torch.device) -> Iterator[None]:
-    """Let float32 products on a CUDA device use TF32 where it has it."""
+def quick(device: torch.device) -> Iterator[None]:
+    """Let a CUDA device use TF32 in float32 products where it has it, and try which convolutions are quickest there."""
     if device.type != "cuda":
         yield
         return
     with _counting:
-        _precise.append(_precise[0] if _precise else torch.get_float32_matmul_precision())
+        before = (torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark)
+        _quick.append(_quick[0] if _quick else before)
         torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.benchmark = True
     try:
         yield
     finally:
         with _counting:
-            before = _precise.pop()
-            if not _precise:
-                torch.set_float32_matmul_precision(before)
+            precision, search = _quick.pop()
+            if not _quick:
+                torch.set_float32_matmul_precision(precision)
+                torch.backends.cudnn.benchmark = search
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ time. To train from somewhere else, subclass it and write :meth:`~Source.batches
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -133,6 +134,7 @@ class Resident(Source):
     """
 
     in_threads = True
+    part = (0, 1)  # which of how many equal parts of every batch is dealt
 
     def __init__(
         self,
@@ -157,6 +159,17 @@ class Resident(Source):
         self.tested = None if test is None else (as_inputs(test[0]), torch.as_tensor(test[1], dtype=torch.long))
         self._local = threading.local()  # buffers, since chunks of runs train in threads
 
+    def part_of(self, rank: int, size: int) -> Resident:
+        """Give a source of one process's part of every batch, and of what is scored; the data is not copied."""
+        mine = copy.copy(self)
+        mine.part = rank, size
+        return mine
+
+    def _mine(self, rows: Tensor) -> Tensor:
+        """This process's part of rows (..., n)."""
+        (rank, size), n = self.part, rows.shape[-1]
+        return rows if size == 1 else rows[..., rank * n // size : (rank + 1) * n // size].contiguous()
+
     def prepare(self, seeds: Sequence[int], batch_size: int, device: torch.device) -> None:
         super().prepare(seeds, batch_size, device)
         self.X, self.y = self.X.to(device).contiguous(), self.y.to(device)
@@ -172,6 +185,11 @@ class Resident(Source):
         if self.tested is not None:
             self.tested = self.tested[0].to(device).contiguous(), self.tested[1].to(device)
         self.n_steps = -(-self.n_rows // batch_size)  # type: ignore[operator]
+        if (dealt := -(-self.n_rows // self.n_steps)) < self.part[1]:  # type: ignore[operator]
+            raise ValueError(
+                f"a batch must hold a row for each of the {self.part[1]} processes; got batches of {dealt}; "
+                "start fewer processes, or raise `batch_size`"
+            )
 
     def batches(self, epoch: int, runs: slice) -> Iterator[Batch]:
         """Shuffle each run's rows into equal batches; the last one is filled up from the start of the order."""
@@ -181,7 +199,7 @@ class Resident(Source):
             order = self.rows[runs].gather(1, order)
         size = -(-self.n_rows // self.n_steps)
         order = torch.cat([order, order[:, : self.n_steps * size - self.n_rows]], dim=1)
-        order = order.view(len(order), self.n_steps, size).transpose(0, 1).contiguous()
+        order = self._mine(order.view(len(order), self.n_steps, size).transpose(0, 1).contiguous())
         per_step = len(self._seeds[runs]) * self.n_classes * (size if is_sets(self.y) else 1)
         for part in order.split(max(1, _AT_ONCE // per_step // _STEPS_AT_ONCE) * _STEPS_AT_ONCE):
             yield Batch(part, self._labels(part, runs), weights=None if self.weights is None else self.weights[part])
@@ -228,7 +246,7 @@ class Resident(Source):
     def test(self, size: int) -> Scored:
         if self.tested is not None:
             inputs, truth = self.tested
-            for part in torch.arange(len(inputs), device=self.device).split(size):
+            for part in self._mine(torch.arange(len(inputs), device=self.device)).split(size):
                 yield take(inputs, part.unsqueeze(0)), truth[part]
 
     def digest(self) -> str:
@@ -240,7 +258,7 @@ class Resident(Source):
         return digest.hexdigest()
 
     def _scored(self, rows: Tensor, runs: slice, size: int) -> Scored:
-        for part in rows.split(size, dim=1):
+        for part in self._mine(rows).split(size, dim=1):
             labels = self._labels(part, runs)
             yield (take(self.X, part), labels, *(() if self.weights is None else (self.weights[part],)))
 

@@ -17,6 +17,7 @@ from naysayer import risk
 from naysayer.engine import process
 from naysayer.engine.bound import BoundNetwork
 from naysayer.engine.optimizers import StackedOptimizer
+from naysayer.engine.processes import normalized_together
 from naysayer.engine.recipe import Recipe, Runs, Tensors, Told, differentiate
 from naysayer.engine.source import Batch, Reduce, Resident, Source, to_float
 from naysayer.labels.weights import is_sets, label_weights, weights_at
@@ -63,7 +64,7 @@ class Stack:
         self.n_classes, device = objectives[0].n_classes, source.device
         self.example = example
         self.network = BoundNetwork(
-            module,
+            module if self.reduce is None else normalized_together(module, self.reduce),
             {k: v[runs] for k, v in parameters.items()},
             {k: v[runs] for k, v in buffers.items()},
             self.example,
@@ -132,7 +133,10 @@ class Stack:
         """Seed what a network draws itself, as dropout does; ours draw nothing, and may run in several threads."""
         if self.network.stacks:
             return contextlib.nullcontext()
-        return process.seeded(hash((self.first_seed, epoch)) & 0x7FFFFFFF)
+        drawn = (
+            (self.first_seed, epoch, rank) if (rank := getattr(self.reduce, "rank", 0)) else (self.first_seed, epoch)
+        )
+        return process.seeded(hash(drawn) & 0x7FFFFFFF)
 
     def _scales(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """What a label of each kind weighs in each of some batches, (S, C, K + 1), and each example, (S, C, B).

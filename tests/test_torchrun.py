@@ -1,0 +1,409 @@
+"""One model on many processes, started by torchrun itself: the parameters are those of one process."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from filelock import FileLock
+from sklearn.datasets import load_digits
+from torch import nn
+
+from helpers import as_sets, fork, is_rows, of_all_workers, raises, random_transition, start_python
+from naysayer import ComplementaryClassifier, Population, cli, complement, networks, objectives
+from naysayer.common.files import read_tensors
+from naysayer.common.reduce import ended
+from naysayer.engine import population as population_module
+from naysayer.engine import processes
+from naysayer.engine.recipe import Consistency
+
+ROOT = Path(__file__).parent.parent
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+K, WORLD = 4, 4
+N, BATCH, EPOCHS = 210, 30, 8  # 56 steps, of 7 or 8 rows in each of 4 processes
+
+
+def blobs():
+    rng = np.random.default_rng(0)
+    y = np.arange(N) % K
+    return (rng.normal(size=(N, 6)) + 2 * np.eye(K, 6)[y]).astype("float32"), y
+
+
+def labels_of(kind):
+    y = blobs()[1]
+    if kind == "single":
+        return complement(y, K, random_state=0)
+    labels = complement(y, K, n_labels=2, random_state=1)
+    labels[::3] = as_sets(complement(y, K, random_state=2)[::3], K)
+    labels[1::4] = is_rows(y[1::4], K)
+    labels[::11] = False
+    return labels
+
+
+def mlp():
+    return networks.mlp(6, K, hidden=(8,))
+
+
+def with_batch_norm():
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, K))
+
+
+def convolutional():
+    convolution = [nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 6, 2), networks.BatchNorm(6)]
+    return nn.Sequential(*convolution, nn.Flatten(), nn.Linear(12, K))
+
+
+CASES = {
+    "ascent": ("ascent", "single", False, mlp, "plain"),
+    "ascent of known Q, mixed labels": ("ascent", "mixed", True, mlp, "plain"),
+    "counts labels in its own way": ("scarce", "mixed", False, mlp, "plain"),
+    "a layer of its own": ("cpe-t", "mixed", True, mlp, "plain"),
+    "consistency of known Q": ("ascent", "mixed", True, mlp, Consistency(rise=2)),
+    "batch norm": ("ascent", "single", False, with_batch_norm, "plain"),
+    "our own batch norm": ("forward", "single", False, convolutional, Consistency(rise=2)),
+}
+
+
+def population(case, **options):
+    name, _, known, network, recipe = CASES[case]
+    objective = objectives.make(name, K, transition=random_transition(K) if known else None)
+    n_runs = 2 if network is mlp else 1
+    how = {
+        "seeds": range(n_runs),
+        "lr": [0.05, 0.02][:n_runs],
+        "optimizer": "sgd",
+        "batch_size": BATCH,
+        "device": "cpu",
+    }
+    return Population(network, objective, recipe=recipe, **how | options)
+
+
+def fit(case, runs=None, **options):
+    X, y = blobs()
+    how = {"rows": np.arange(180), "validation_rows": np.arange(180, N - 1), "test": (X[:51], y[:51])}
+    how |= {"class_risks": True, "max_epochs": EPOCHS, "sample_weight": 0.5 + np.arange(N) % 3}
+    return (runs or population(case)).fit(X, labels_of(CASES[case][1]), **how | options)
+
+
+def classifier(**options):
+    how = {"method": ["forward", "neighbours"], "hidden": (8,), "lr": 0.01, "max_epochs": 5, "device": "cpu"}
+    return ComplementaryClassifier(**how | options).fit(blobs()[0], labels_of("mixed"))
+
+
+# ---- what each process does ---------------------------------------------------------------------------------------
+
+
+def work(rank, folder):
+    """Train all that the tests look at; refuse all that is to be refused."""
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(WORLD), "MASTER_ADDR": "127.0.0.1"}  # as torchrun does
+    together, found = processes.join(), {}
+    for case in CASES:
+        found[case] = kept(fit(case))
+    found["stopped"] = kept(fit("ascent", checkpoint=folder / "of-many.safetensors", max_epochs=3))
+    found["resumed"] = kept(fit("ascent", checkpoint=folder / "of-one.safetensors"))
+    found["timed"] = len(fit("ascent", until=0.0 if rank == 0 else np.inf).history["loss"])
+    X = blobs()[0]
+    model = classifier(random_state=0)
+    found["classifier"] = model.predict_proba(X), model.trials_, tuple(model.estimated_accuracy_)
+    found["unseeded"] = classifier(method="forward", n_seeds=2, max_epochs=2, time_limit=60).predict_proba(X)
+    model.save(folder / f"model{rank}")
+    found["refused"] = [
+        refused(lambda: fit("ascent", population("ascent", lr=0.05 * (1 + rank % 2)))),
+        refused(lambda: population("ascent").fit(X + (rank == 3), labels_of("single"), max_epochs=1)),
+        refused(lambda: population("ascent", batch_size=3).fit(X, labels_of("single"), max_epochs=1)),
+        refused(lambda: together.from_first(lambda: 1 // rank)),  # which 1, 2 and 3 could do
+    ]
+    out, errors = sys.stdout, sys.stderr
+    train = ["train", ROOT / "examples/flowers.csv", "--label", "answer", "--method", "forward,neighbours"]
+    train += ["--epochs", "3", "--hidden", "8", "--lr", "0.01", "--device", "cpu"]
+    found["codes"] = [command(*train, "--out", folder / "flowers", "--report", folder / "flowers.html")]
+    sys.stdout, sys.stderr = out, errors
+    for arguments in (
+        ["predict", folder / "flowers", "table.csv"],
+        ["train", "answers.db", "--out", folder / "other"],
+        [*train, "--out", folder / f"other{rank}"],
+        [*train, "--out", folder / "flowers"],
+    ):
+        together.store.set("told", "0")
+        torch.distributed.barrier()
+        found["codes"].append(command(*arguments))
+        sys.stdout, sys.stderr = out, errors
+        torch.distributed.barrier()
+    torch.save(found, folder / f"{rank}.pt")
+    processes.leave()
+
+
+def command(*arguments):
+    """Run the command; give its exit code."""
+    sys.argv = ["naysayer", *map(str, arguments)]
+    try:
+        cli.main()
+    except SystemExit as stop:
+        return stop.code
+
+
+def kept(runs):
+    history = {name: torch.from_numpy(values) for name, values in runs.history.items()}
+    return {"parameters": runs.parameters, "buffers": runs.buffers, "history": history}
+
+
+def refused(work):
+    try:
+        work()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+# ---- the tests ----------------------------------------------------------------------------------------------------
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """What four processes came to, what they printed, and their folder; the workers of a run share it."""
+    folder = of_all_workers(tmp_path_factory) / "torchrun"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            folder.mkdir()
+            fit("ascent", checkpoint=folder / "of-one.safetensors", max_epochs=3)
+            job = start_python(__file__, "work", folder, MASTER_PORT=str(free_port()))
+            out, errors = job.communicate(timeout=500)
+            (folder / "out").write_text(out, encoding="utf8")
+            (folder / "errors").write_text(errors, encoding="utf8")
+            assert job.returncode == 0, errors
+    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(WORLD)], folder
+
+
+def assert_one(found, runs):
+    """What a process came to is what one alone comes to, to 1e-5."""
+    one = kept(runs)
+    for part in ("parameters", "buffers"):
+        assert found[part].keys() == one[part].keys()
+        for name, tensor in one[part].items():
+            torch.testing.assert_close(found[part][name], tensor, rtol=0, atol=1e-5)
+    assert found["history"].keys() == one["history"].keys()
+    for name, values in one["history"].items():
+        torch.testing.assert_close(found["history"][name], values, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_processes_train_what_one_trains(together, case):
+    alone = fit(case)
+    for found in together[0]:
+        assert_one(found[case], alone)
+
+
+def test_the_comparison_can_fail(together):
+    with pytest.raises(AssertionError):
+        assert_one(together[0][0]["ascent"], fit("ascent", max_epochs=EPOCHS - 1))
+    with pytest.raises(AssertionError):
+        assert_one(together[0][0]["ascent"], fit("ascent", population("ascent", batch_size=BATCH - 7)))
+
+
+def test_training_resumes_on_another_number_of_processes(together):
+    alone = fit("ascent")
+    for found in together[0]:
+        assert_one(found["resumed"], alone)  # one began, four went on
+    path = together[1] / "of-many.safetensors"
+    assert_one(together[0][0]["ascent"], fit("ascent", checkpoint=path))
+    assert_one(together[0][0]["ascent"], fit("ascent", checkpoint=path))  # which has been done
+
+
+def test_a_time_limit_stops_all_after_the_same_epoch(together):
+    assert [found["timed"] for found in together[0]] == [1] * WORLD
+
+
+def test_a_classifier_is_that_of_one_process(together):
+    alone = classifier(random_state=0)
+    for found in together[0]:
+        p, trials, accuracy = found["classifier"]
+        np.testing.assert_allclose(p, alone.predict_proba(blobs()[0]), atol=1e-4)
+        assert [trial["method"] for trial in trials] == ["forward", "neighbours"]
+        np.testing.assert_allclose(accuracy, alone.estimated_accuracy_, atol=1e-4)
+
+
+def test_processes_without_a_seed_draw_the_same(together):
+    for found in together[0][1:]:
+        np.testing.assert_array_equal(found["unseeded"], together[0][0]["unseeded"])
+
+
+def test_the_first_process_alone_writes(together):
+    folder = together[1]
+    assert [rank for rank in range(WORLD) if (folder / f"model{rank}").exists()] == [0]
+    loaded = ComplementaryClassifier.load(folder / "model0", device="cpu")
+    np.testing.assert_allclose(loaded.predict_proba(blobs()[0]), together[0][0]["classifier"][0], atol=1e-6)
+
+
+def test_processes_that_differ_are_refused(together):
+    for rank, found in enumerate(together[0]):
+        settings, data, batch, first = found["refused"]
+        other = 1 if rank % 2 == 0 else 0
+        same = f"ValueError: all processes must be given the same data and settings; process {rank} and process"
+        last = "; start all of them by the same command, with seeds that are given"
+        assert settings == f"{same} {other} differ in runs{last}"
+        assert data == f"{same} {3 if rank < 3 else 0} differ in data{last}"
+        words = "a batch must hold a row for each of the 4 processes; got batches of 3; start fewer processes, or raise"
+        assert batch == f"ValueError: {words} `batch_size`"
+        assert first == "ZeroDivisionError: integer division or modulo by zero"
+
+
+# ---- the command --------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_and_writes_once(together):
+    folder = together[1]
+    assert [found["codes"] for found in together[0]] == [[0, 2, 2, 2, 2]] * WORLD
+    out = (folder / "out").read_text(encoding="utf8")
+    assert (
+        out.count("estimated accuracy:") == out.count(f"saved in {folder / 'flowers'}") == out.count("report in") == 1
+    )
+    assert not (folder / "flowers/checkpoint").exists()
+    assert "<html" in (folder / "flowers.html").read_text(encoding="utf8")
+
+
+def test_the_command_tells_each_mistake_once(together):
+    folder = together[1]
+    lines = [
+        line for line in (folder / "errors").read_text(encoding="utf8").splitlines() if line.startswith("naysayer:")
+    ]
+    refused, store, settings, there = lines
+    assert refused == "naysayer: torchrun is for `naysayer train`; run naysayer predict without it"
+    assert store == "naysayer: torchrun is for a table in memory; answers.db is none; train on it without torchrun"
+    assert "all processes must be given the same data and settings; process" in settings
+    assert "differ in the command line; start all of them by the same command" in settings
+    assert "--force" in there
+
+
+def test_a_killed_process_ends_the_job_with_one_line(tmp_path, naysayer):
+    """The first one is killed, which writes; what it wrote is whole, and one process trains to the end."""
+    train = ["train", ROOT / "examples/flowers.csv", "--label", "answer", "--method", "forward", "--device", "cpu"]
+    train += ["--hidden", "8", "--lr", "0.01", "--seeds", "1", "--out", tmp_path / "model"]
+    job = start_python(*TORCHRUN, __file__, "command", tmp_path, *train, "--epochs", "100000")
+    checkpoint = tmp_path / "model/checkpoint/forward.safetensors"
+    while not checkpoint.exists():
+        assert job.poll() is None, job.communicate()[1]
+        time.sleep(0.05)
+    os.kill(int((tmp_path / "pid0").read_text()), signal.SIGKILL)
+    _, errors = job.communicate(timeout=500)
+    assert job.returncode != 0
+    told = [line for line in errors.splitlines() if line.startswith("naysayer:")]
+    assert told == [
+        "naysayer: the job was stopped, or another of its processes ended; what was saved on the way is whole, and the "
+        "same command resumes from it, on any number of processes"
+    ]
+    _, about = read_tensors(checkpoint)
+    assert about["epoch"] >= 1
+    done = naysayer(*train, "--epochs", about["epoch"] + 1)
+    assert done.code == 0, done.err
+    assert f"{about['epoch'] + 1}" in done.out
+
+
+# ---- meeting ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """An environment such as torchrun's, of one of two processes."""
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "127.0.0.1"), ("LOCAL_RANK", "0")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(processes, "MEETING", timedelta(seconds=1))
+    return monkeypatch
+
+
+def test_a_port_in_use_is_said(launched, naysayer):
+    with socket.socket() as other:
+        other.bind(("", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        launched.setenv("MASTER_PORT", str(port))
+        with raises(
+            f"port {port} must be free for the processes to meet; another program has it; set MASTER_PORT", OSError
+        ):
+            processes.join()
+
+
+def test_processes_that_do_not_come_are_not_awaited_for_ever(launched):
+    port = free_port()
+    launched.setenv("RANK", "1")
+    launched.setenv("MASTER_PORT", str(port))
+    with raises(f"all 2 processes must meet at 127.0.0.1, port {port}, within 1 s; process 1 could not", OSError):
+        processes.join()
+
+
+def test_each_process_needs_a_device_of_its_own(launched):
+    launched.setattr(torch.cuda, "device_count", lambda: 2)
+    processes.check_device(torch.device("cpu"))
+    processes.check_device(torch.device("cuda"))
+    launched.setenv("LOCAL_RANK", "2")
+    with raises("each process must have a CUDA device of its own; this machine has 2, and process 3 got none; start 2"):
+        processes.check_device(torch.device("cuda"))
+
+
+def test_a_sum_that_fails_says_what_that_means():
+    words = "all processes must work to the end; another one ended, or was given other work; what it printed says why"
+    with raises(words, ConnectionError), ended():
+        raise RuntimeError("connection closed by peer")
+
+
+def test_one_process_is_no_job(launched):
+    launched.setenv("WORLD_SIZE", "1")
+    launched.setenv("MASTER_PORT", "1")
+    assert processes.join() is None
+    assert processes.is_first()
+    assert processes.from_first(lambda: 3) == 3
+
+
+# ---- other people's loops -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plain_loop():
+    """What the examples' loop comes to without a package, in one process."""
+    X, y = load_digits(return_X_y=True)
+    X, y = torch.tensor(X[:1792] / 16, dtype=torch.float32), torch.tensor(y[:1792])
+    y_bar = torch.tensor(complement(y.numpy(), 10, random_state=0))
+    torch.manual_seed(0)
+    network, objective = networks.mlp(64, 10, hidden=(64,)), objectives.GradientAscent(10)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.003)
+    for rows in [*torch.arange(len(X)).split(128)] * 4:
+        optimizer.zero_grad()
+        objective(network(X[rows]), y_bar[rows]).backward()
+        optimizer.step()
+    with torch.no_grad():
+        logits = network(X)
+    return float(100 * (logits.argmax(dim=1) == y).float().mean()), float(logits.mean())
+
+
+@pytest.mark.parametrize(("package", "before"), [("lightning", []), ("accelerate", TORCHRUN)])
+def test_the_loop_of_a_package_gives_on_two_processes_what_a_plain_one_gives(package, before, plain_loop):
+    job = start_python(*before, ROOT / f"examples/{package}_loop.py", "2")
+    out, errors = job.communicate(timeout=500)
+    assert job.returncode == 0, errors
+    n_processes, *found = re.search(r"(\d) processes: (.*) % right; mean logit (.*)", out).groups()
+    assert n_processes == "2"
+    assert plain_loop[0] > 20  # after 56 steps; guessing has 10
+    np.testing.assert_allclose([float(number) for number in found], plain_loop, atol=0.1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "work":
+        fork(WORLD, lambda rank: work(rank, Path(sys.argv[2])))
+    else:
+        population_module.CHECKPOINT_SECONDS = 0.0
+        Path(sys.argv[2], f"pid{os.environ['RANK']}").write_text(str(os.getpid()))
+        command(*sys.argv[3:])
+        sys.exit(2)
