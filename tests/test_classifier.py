@@ -899,7 +899,7 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
         ),
         (
             {"network": "transformer"},
-            "`network` must be one of mlp, linear, convolution, resnet8, resnet18, resnet34, a module, or",
+            "`network` must be one of mlp, linear, convolution, pooled, resnet8, resnet18, resnet34, a module, or",
         ),
         (
             {"network": 7},

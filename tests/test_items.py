@@ -94,6 +94,19 @@ def test_images_that_do_not_open_are_told_and_left_out(tmp_path, ending):
     assert all("\n" not in line for line in lines)
 
 
+def test_photos_that_are_not_read_are_named_each(tmp_path):
+    picture(tmp_path / "good.tif")
+    for name in ("IMG_1.HEIC", "IMG_2.heif", "notes.txt", "more.txt"):
+        (tmp_path / name).write_bytes(b"x")
+    found, lines = told(tmp_path)
+    assert [item.name for item in found] == ["good.tif"]
+    assert lines == [
+        f"left out: {tmp_path}/IMG_1.HEIC is HEIC, which is not read; convert it to JPEG",
+        f"left out: {tmp_path}/IMG_2.heif is HEIF, which is not read; convert it to JPEG",
+        f"left out: {tmp_path}/more.txt and 1 more file are no images",
+    ]
+
+
 def test_only_the_decoder_that_the_ending_names_is_used(tmp_path):
     picture(tmp_path / "real.gif").rename(tmp_path / "said.png")
     with raises(f"{tmp_path}/said.png must open as a PNG image; it does not"):
@@ -125,7 +138,7 @@ def test_a_file_of_too_many_bytes_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(items, "_MOST_BYTES", 100)
     with raises(f"{path} must be at most 0 MiB; it has 0"):
         image_item(path, "a.png")
-    with raises("an image's name must end in .jpg, .jpeg, .png, .gif, .webp, .bmp; got "):
+    with raises("an image's name must end in .jpg, .jpeg, .png, .gif, .webp, .bmp, .tif, .tiff; got "):
         image_item(tmp_path / "a.svg", "a.svg")
 
 
@@ -183,7 +196,7 @@ def test_what_is_left_out_is_told_on_standard_error(tmp_path, capsys):
 
 
 def test_a_folder_without_images_is_refused(tmp_path):
-    with raises(f"{tmp_path} must hold images (.jpg, .jpeg, .png, .gif, .webp, .bmp); it has none"):
+    with raises(f"{tmp_path} must hold images (.jpg, .jpeg, .png, .gif, .webp, .bmp, .tif, .tiff); it has none"):
         told(tmp_path)
     with raises(f"no file or folder at {tmp_path}/nowhere", FileNotFoundError):
         read_items(tmp_path / "nowhere")

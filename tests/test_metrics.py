@@ -14,6 +14,7 @@ from sklearn import metrics as sklearn_metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+from helpers import raises
 from naysayer import complement, losses, metrics, transition
 from naysayer.measure import intervals
 from naysayer.measure import sample as weights
@@ -946,3 +947,128 @@ def test_scorer_errors_say_what_must_hold(animals):
     Plain.predict = lambda self, X: np.zeros(len(X), dtype=int)
     with pytest.raises(ValueError, match=r"classes_ \(0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\); got 20 at row 1"):
         metrics.accuracy_scorer(Plain(), X[:2], [0, 20])
+
+
+# ---- from parts -------------------------------------------------------------------------------------------------
+
+TAKEN = {  # what each metric takes beside the labels
+    "accuracy_score": ("a",),
+    "accuracy_interval": ("a",),
+    "class_prior": (),
+    "class_prior_interval": (),
+    "confusion_matrix": ("a",),
+    "compare": ("a", "b"),
+    "risk": ("logits",),
+    "risk_interval": ("logits",),
+    "reliability": ("probabilities",),
+}
+
+
+def outputs_of(y, seed=0):
+    """Predictions of two models, logits and probabilities."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(len(y), 4)) + 2 * np.eye(4)[y]
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    wrong = rng.integers(0, 4, (2, len(y)))
+    a, b = (np.where(rng.random(len(y)) < share, y, w) for share, w in zip((0.7, 0.6), wrong))
+    return {"a": a, "b": b, "logits": logits, "probabilities": p}
+
+
+def flat(result):
+    return np.concatenate([np.ravel(part) for part in (result if isinstance(result, tuple) else (result,))])
+
+
+def accumulated(metric, labels, taken, parts, q=None, weight=None, **options):
+    """The metric from parts, each with an accumulator of its own, merged in their order."""
+    total = metrics.Accumulator(metric, 4, q, **options)
+    for part in parts:
+        one = metrics.Accumulator(metric, 4, q, **options)
+        for rows in np.array_split(part, 2):
+            one.update(labels[rows], *(t[rows] for t in taken), sample_weight=None if weight is None else weight[rows])
+        total.merge(one)
+    return flat(total.result())
+
+
+@pytest.mark.parametrize("metric", TAKEN)
+@pytest.mark.parametrize("labels", ["single", "noisy", "sets", "estimated"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parts_give_what_all_examples_give(metric, labels, weighted):
+    """The same numbers and intervals, however the data is parted; without weights, to the bit in any order."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 4, 300)
+    q = None
+    if labels == "noisy":
+        q = transition.noisy(4, 0.2)
+    if labels == "estimated":
+        q = transition.estimate(complement(y[:200], 4, random_state=3), y[:200], 4)
+    y_bar = complement(y, 4, n_labels=2 if labels == "sets" else 1, random_state=0)
+    if labels == "sets":
+        y_bar[::7] = False
+    outputs = outputs_of(y)
+    taken = [outputs[name] for name in TAKEN[metric]]
+    weight = rng.integers(1, 5, 300).astype(float) if weighted else None
+    known = {} if metric in ("risk", "risk_interval", "reliability") else {"n_classes": 4}
+    whole = flat(getattr(metrics, metric)(y_bar, *taken, transition=q, sample_weight=weight, **known))
+    found = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(300)
+        found.append(accumulated(metric, y_bar, taken, np.array_split(order, 3), q, weight))
+        np.testing.assert_allclose(found[-1], whole, rtol=1e-10, atol=1e-12)
+    if not weighted and metric not in ("risk", "risk_interval", "reliability"):
+        assert all((one == found[0])[~np.isnan(one)].all() for one in found)
+        if labels == "single":  # whose weights are whole numbers, so that every sum is exact
+            assert (found[0] == whole).all()
+
+
+def test_options_of_a_metric_go_with_its_parts():
+    y = np.random.default_rng(0).integers(0, 4, 200)
+    y_bar, outputs, parts = complement(y, 4, random_state=0), outputs_of(y), np.array_split(np.arange(200), 3)
+    for metric, options in [
+        (metrics.accuracy_interval, {"confidence": 0.5}),
+        (metrics.confusion_matrix, {"normalize": "true"}),
+        (metrics.risk, {"loss": "zero_one"}),
+        (metrics.reliability, {"n_bins": 3}),
+    ]:
+        taken = [outputs[name] for name in TAKEN[metric.__name__]]
+        got = accumulated(metric, y_bar, taken, parts, **options)
+        np.testing.assert_allclose(got, flat(metric(y_bar, *taken, **options)), rtol=1e-10)
+
+
+def test_accumulators_that_cannot_be_are_refused():
+    make = metrics.Accumulator
+    with raises("`metric` must be one of accuracy_score, accuracy_interval"):
+        make("accuracy", 3)
+    with raises("accuracy_score must be given no options; got 'confidence'"):
+        make("accuracy_score", 3, confidence=0.9)
+    with raises("`confidence` must lie between 0 and 1"):
+        make("accuracy_interval", 3, confidence=2)
+    with raises("`normalize` must be None, 'true', 'pred' or 'all'; got 'rows'"):
+        make("confusion_matrix", 3, normalize="rows")
+    with raises("`n_bins` must be a whole number of at least 1; got 0"):
+        make("reliability", 3, n_bins=0)
+    one = make("accuracy_score", 3)
+    with raises("there must be a label that says something; got none so far"):
+        one.result()
+    with raises("there must be a label that says something; got none so far"):
+        make("risk", 3).result()
+    with raises("an update must have 1 arrays of predictions; got 2"):
+        one.update([0, 1], [1, 1], [1, 1])
+    with raises("`y_bar` and `y_pred` must have the same length; got 2 and 3"):
+        one.update([0, 1], [1, 1, 2])
+    with raises("`y_bar` must hold classes 0 to 2; got 3 at row 1"):
+        one.update([0, 3], [1, 1])
+    one.update([0, 1], [1, 2])
+    with raises("all updates must have labels of one form, (N,) classes or (N, K) rows; got both"):
+        one.update([[True, False, False]], [1])
+    with raises("`sample_weight` must be given in all updates, or in none; got both"):
+        one.update([0], [1], sample_weight=[2.0])
+    with raises("accumulators must be of one metric and options; got accuracy_score and risk"):
+        one.merge(make("risk", 3))
+    with raises("tallies must be of the same classes, predictions and transition matrix to be merged"):
+        one.merge(make("accuracy_score", 4))
+    with raises("risk takes labels and one array (N, K); got 0"):
+        make("risk", 3).update([0])
+    with raises("outputs must have n_classes = 3 columns; got 2"):
+        make("risk", 3).update([0], [[0.0, 1.0]])
+    one.merge(make("accuracy_score", 3))  # that has seen nothing
+    assert one.result() == 1.0

@@ -218,12 +218,16 @@ def test_one_time_held_out_tells_of_no_gain_and_several_do():
 
 
 def test_bounds_go_with_the_gain_and_are_wider():
-    predicted = Predicted(np.arange(3), np.zeros(3, dtype=int), gain=0.05, wider=1.2, sure=np.ones(3))
+    predicted = Predicted(
+        np.arange(3), np.zeros(3, dtype=int), gain=0.05, wider=1.2, probabilities=np.eye(3, dtype=np.float32)
+    )
     assert predicted.interval(Interval(0.6, 0.5, 0.7)) == pytest.approx((0.65, 0.53, 0.77))
     estimate, low, high = predicted.interval(Interval(0.97, 0.9, 1.0))
     assert estimate == pytest.approx(1.02)  # unbiased, so it may leave [0, 1]; bounds may not
     assert (low, high) == (pytest.approx(1.0 - 1.2 * 0.07), 1.0)  # moved with the estimate to what can be
-    same = Predicted(np.arange(3), np.zeros(3, dtype=int), gain=0.0, wider=1.0, sure=np.ones(3))
+    same = Predicted(
+        np.arange(3), np.zeros(3, dtype=int), gain=0.0, wider=1.0, probabilities=np.eye(3, dtype=np.float32)
+    )
     assert same.interval(Interval(0.6, 0.5, 0.7)) == pytest.approx((0.6, 0.5, 0.7))
 
 

@@ -395,7 +395,7 @@ def _own_arrays(path: Path) -> dict[str, NDArray[Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"no file at {path}")
     arrays: dict[str, NDArray[Any]] = {}
-    with tables._parsing(path, "npz"), zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+    with tables.parsing(path, "npz"), zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
         either = (_ARRAYS[0] + _ARRAYS[1], _ARRAYS[2])
         for name in next((names for names in either if members.keys() >= {*names}), ()):

@@ -12,7 +12,7 @@ import stat
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,8 @@ from typing import Any, Literal
 from naysayer.data.tables import read_table
 
 IMAGE_ENDINGS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".gif": "GIF", ".webp": "WEBP", ".bmp": "BMP"}
+IMAGE_ENDINGS |= {".tif": "TIFF", ".tiff": "TIFF"}
+UNREAD_ENDINGS = (".heic", ".heif", ".avif")  # photos all the same: each is named when it is left out
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 _MOST_BYTES = 100 * 2**20  # of an image file
 _MOST_PIXELS = 100_000_000  # a small file can claim more pixels than there is memory for
@@ -115,9 +117,9 @@ def _to_stderr(line: str) -> None:
 def read_items(path: str | os.PathLike[str], report: Callable[[str], None] = _to_stderr) -> Iterator[Item]:
     """Read what people are to be asked about.
 
-    A folder is searched for images (jpg, jpeg, png, gif, webp, bmp), its folders too, in the order of their names;
-    names that begin with a dot are skipped, and other files are counted. A pattern such as ``photos/*.jpg`` names
-    images, too. In a CSV, TSV, Parquet or JSONL file each row is an item: a text, where
+    A folder is searched for images (jpg, jpeg, png, gif, webp, bmp, tif, tiff), its folders too, in the order of
+    their names; names that begin with a dot are skipped, HEIC is named, and other files are counted. A pattern such as
+    ``photos/*.jpg`` names images, too. In a CSV, TSV, Parquet or JSONL file each row is an item: a text, where
     there is a column ``text`` or only one column; else a record. The same content twice is one item.
 
     Parameters
@@ -155,6 +157,29 @@ def read_items(path: str | os.PathLike[str], report: Callable[[str], None] = _to
     return _once(_rows(path, report), f"{path} must hold texts or records; none of its rows has one")
 
 
+def fields_beside(items: Sequence[Item], path: str | os.PathLike[str] | None = None) -> dict[str, list[Any]]:
+    """Give what is known beside items, by the names of fields: a record's own, and all columns of the file of texts.
+
+    Parameters
+    ----------
+    items : in any order.
+    path : the file that :func:`read_items` read them from; None where there is none, as for those of a store.
+
+    Examples
+    --------
+    >>> fields_beside([record_item({"ticket": 7, "size": 2.5}, "")])
+    {'ticket': [7], 'size': [2.5]}
+    """
+    if path is not None and Path(path).suffix.lower() in TABLE_ENDINGS:
+        columns = _columns(Path(path))
+        rows = [int(item.name.rsplit(" ", 1)[1]) - 1 for item in items]
+        return {name: [column[row] for row in rows] for name, column in columns.items()}
+    fields = [item.content if isinstance(item.content, dict) else {} for item in items]
+    return {
+        name: [each.get(name) for each in fields] for name in dict.fromkeys(name for each in fields for name in each)
+    }
+
+
 def _once(items: Iterator[Item], empty: str) -> Iterator[Item]:
     """Give each item once; refuse that there are none."""
     seen: set[str] = set()
@@ -173,6 +198,9 @@ def _images(paths: Iterable[Path], folder: Path | None, report: Callable[[str], 
     """Read those of the files that are images; names are from the folder on, if there is one."""
     others = []
     for path in paths:
+        if path.suffix.lower() in UNREAD_ENDINGS:
+            report(f"left out: {path} is {path.suffix[1:].upper()}, which is not read; convert it to JPEG")
+            continue
         if path.suffix.lower() not in IMAGE_ENDINGS:
             others.append(path)
             continue
@@ -184,7 +212,8 @@ def _images(paths: Iterable[Path], folder: Path | None, report: Callable[[str], 
         except (OSError, ValueError) as error:
             report(f"left out: {' '.join(str(error).split())}")
     if others:
-        rest = f" and {len(others) - 1:,} more files are no images" if others[1:] else " is no image"
+        more = f"{len(others) - 1:,} more file{'s' if others[2:] else ''}"
+        rest = f" and {more} are no images" if others[1:] else " is no image"
         report(f"left out: {others[0]}{rest}")
 
 
@@ -222,7 +251,7 @@ def _check_image(content: bytes, path: Path) -> None:
 
 def _rows(path: Path, report: Callable[[str], None]) -> Iterator[Item]:
     """Read the rows of a file as texts or as records."""
-    columns = _read_jsonl(path) if path.suffix.lower() in (".jsonl", ".ndjson") else _read_columns(path)
+    columns = _columns(path)
     text = "text" if "text" in columns else next(iter(columns)) if len(columns) == 1 else None
     for i, values in enumerate(zip(*([columns[text]] if text is not None else columns.values())), start=1):
         name = f"{path.name} row {i}"
@@ -246,6 +275,11 @@ def _flat(path: Path, row: int) -> Callable[[Any], Any]:
         return value
 
     return check
+
+
+def _columns(path: Path) -> dict[str, list[Any]]:
+    """Read the columns of a file; what is missing is None."""
+    return _read_jsonl(path) if path.suffix.lower() in (".jsonl", ".ndjson") else _read_columns(path)
 
 
 def _read_columns(path: Path) -> dict[str, list[Any]]:

@@ -66,7 +66,7 @@ def read_labels(
         with _of_column(column):
             y_bar = ruled_out(labels, names)
         sizes = y_bar.sum(axis=1)
-        counts = Counter(_kind(label, n, len(names)) for label, n in zip(labels, sizes) if label)
+        counts = Counter(kind_of(label, n, len(names)) for label, n in zip(labels, sizes) if label)
         said = ", ".join(f"{count} {kind!r}" for kind, count in counts.most_common())
         return (y_bar.argmax(axis=1) if (sizes == 1).all() else y_bar), names, f"labels: {said}{silent}"
     place = {name: k for k, name in enumerate(names)}
@@ -98,7 +98,7 @@ def whole(texts: list[Any]) -> list[Any]:
     return texts
 
 
-def _kind(label: str, n_ruled_out: int, n_classes: int) -> str:
+def kind_of(label: str, n_ruled_out: int, n_classes: int) -> str:
     """Say what kind of label a text is."""
     if label.startswith("!"):
         return "not this class" if n_ruled_out == 1 else "not these classes"

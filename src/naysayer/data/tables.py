@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from naysayer.common.checks import near
 
+_OF_EXPORTS = {"table", "item_id", "class_index", "question_id", "undoes", "n_answers"}  # nobody's table has all these
 MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>"])
 
 
@@ -55,6 +56,18 @@ def some(names: Iterable[str]) -> str:
     """List names, but not hundreds of them."""
     names = list(names)
     return ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
+
+
+def says_id(name: str) -> bool:
+    """Whether a column's name says that it identifies rows.
+
+    Examples
+    --------
+    >>> [name for name in ("id", "user_id", "userId", "UUID", "width", "paid") if says_id(name)]
+    ['id', 'user_id', 'userId', 'UUID']
+    """
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+    return any(part.lower() in ("id", "uuid", "guid", "identifier") for part in parts)
 
 
 # Files
@@ -99,7 +112,7 @@ def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> Da
     if delimiter is not None:
         if path.suffix.lower() not in (".csv", ".tsv"):
             raise ValueError(f"a delimiter is for CSV and TSV files; got {delimiter!r} for {path}; leave it out")
-        read = partial(_read_csv, delimiter=_check_delimiter(delimiter))
+        read = partial(_read_csv, delimiter=check_delimiter(delimiter))
     names, columns = read(path)
     if not names:
         raise ValueError(f"{path} must have at least one column; got none")
@@ -115,10 +128,15 @@ def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> Da
         )
     if lengths[0] == 0:
         raise ValueError(f"{path} must have at least one row; got only the names of {len(names)} columns")
+    if set(names) >= _OF_EXPORTS:
+        raise ValueError(
+            f"{path} must be one table; it is what `naysayer export` wrote, six tables in one; "
+            f"learn from the store: naysayer train answers.db; for the labels: naysayer labels answers.db"
+        )
     return DataTable(dict(zip(names, columns)), path.parent)
 
 
-def _check_delimiter(delimiter: str) -> str:
+def check_delimiter(delimiter: str) -> str:
     """Check what separates values: one character that is no letter, digit, quote or end of a line; or "tab"."""
     if delimiter in ("tab", "\\t"):
         return "\t"
@@ -131,7 +149,7 @@ _Columns = tuple[list[str], list[NDArray[Any]]]
 
 
 @contextmanager
-def _parsing(path: Path, kind: str) -> Iterator[None]:
+def parsing(path: Path | str, kind: str) -> Iterator[None]:
     """Turn whatever a parser raises on a damaged file into one line with the file's name."""
     try:
         yield
@@ -148,44 +166,57 @@ def _read_csv(path: Path, delimiter: str) -> _Columns:
     )  # a text may be longer than the 128 KiB it allows
     names: list[str] = []
     columns: list[_Texts] = []
+    with path.open("rb") as file:
+        try:
+            for names, rows in csv_blocks(file, path, delimiter):
+                columns = columns or [_Texts() for _ in names]
+                _move(rows, columns)
+        except UnicodeDecodeError:
+            raise _not_utf8(path) from None
+    return names, [column.array() for column in columns]
+
+
+def csv_blocks(file: Any, path: Path | str, delimiter: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Read bytes of text with a delimiter, some rows at a time, and first none: the names of the columns, and rows."""
+    names: list[str] = []
     rows: list[list[str]] = []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
+    with io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
         try:
             for row in reader:
                 if not row:  # a blank line
                     continue
                 if not names:
                     names = _header(path, row, delimiter)
-                    columns = [_Texts() for _ in names]
+                    index = names[0] == ""
+                    yield names[index:], []
                 elif len(row) == len(names):
-                    rows.append(row)
+                    rows.append(row[index:])
                 else:
                     raise ValueError(
                         f"{path} must have {len(names)} values on each line, as its header has; "
                         f"got {len(row)} at line {reader.line_num}"
                     )
                 if len(rows) == _ROWS:
-                    _move(rows, columns)
+                    yield names[index:], rows
+                    rows = []
         except csv.Error as error:
             raise ValueError(f"{path} must be a whole CSV file; line {reader.line_num}: {error}") from None
-        except UnicodeDecodeError:
-            raise _not_utf8(path) from None
-    _move(rows, columns)
-    found = [column.array() for column in columns]
-    if "" in names[1:]:
-        i = names.index("", 1)
-        raise ValueError(f"{path} must name each column in its first line; column {i + 1} has no name")
-    return (names, found) if names[:1] != [""] else (names[1:], found[1:])
+        if rows:
+            yield names[index:], rows
 
 
-def _header(path: Path, row: list[str], delimiter: str) -> list[str]:
+def _header(path: Path | str, row: list[str], delimiter: str) -> list[str]:
     """Take the names of the columns from the first line."""
     if len(row) == 1 and (other := next((c for c in ",;\t|" if c in row[0]), "")):
         raise ValueError(
             f"{path} must be separated by {delimiter!r}; its header has {other!r}; name it, as --delimiter does"
         )
-    return [name.strip() for name in row]
+    names = [name.strip() for name in row]
+    if "" in names[1:]:
+        i = names.index("", 1)
+        raise ValueError(f"{path} must name each column in its first line; column {i + 1} has no name")
+    return names
 
 
 class _Texts:
@@ -245,45 +276,52 @@ def _read_parquet(path: Path) -> _Columns:
         raise ImportError(
             f"reading Parquet needs pandas and pyarrow: pip install 'naysayer[tables]'; got {path}"
         ) from None
-    types = pyarrow.types
-    with _parsing(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
+    with parsing(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
         table = file.read()
         names, found = list(table.column_names), list(table.columns)
-    kept = [i for i, name in enumerate(names) if not re.fullmatch(r"__index_level_\d+__", name)]
-    columns = []
-    for i in kept:
-        column, kind = found[i], found[i].type
-        if types.is_nested(kind):
-            raise ValueError(f"{path} must hold numbers and text; column {names[i]!r} is {kind}; flatten it or drop it")
-        with _parsing(path, "Parquet"):
-            if types.is_dictionary(kind):
-                column = column.cast(kind.value_type)
-            if types.is_decimal(column.type):
-                column = column.cast(pyarrow.float64())
-            if types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type):
-                columns.append(column.to_numpy())  # a missing number is NaN, a missing truth value None
-            else:
-                columns.append(np.array(column.cast(pyarrow.large_string()).to_pylist(), dtype=object))
-    return [names[i] for i in kept], columns
+    kept = [i for i, name in enumerate(names) if not is_index(name)]
+    return [names[i] for i in kept], [arrow_column(found[i], names[i], path) for i in kept]
+
+
+def is_index(name: str) -> bool:
+    """Whether a column of a Parquet file is an index of pandas."""
+    return re.fullmatch(r"__index_level_\d+__", name) is not None
+
+
+def arrow_column(column: Any, name: str, path: Path | str) -> NDArray[Any]:
+    """Give a chunked array of pyarrow as a column of a table."""
+    import pyarrow
+
+    types, kind = pyarrow.types, column.type
+    if types.is_nested(kind):
+        raise ValueError(f"{path} must hold numbers and text; column {name!r} is {kind}; flatten it or drop it")
+    with parsing(path, "Parquet"):
+        if types.is_dictionary(kind):
+            column = column.cast(kind.value_type)
+        if types.is_decimal(column.type):
+            column = column.cast(pyarrow.float64())
+        if types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type):
+            return np.asarray(column.to_numpy())  # a missing number is NaN, a missing truth value None
+        return np.array(column.cast(pyarrow.large_string()).to_pylist(), dtype=object)
 
 
 def _read_npz(path: Path) -> _Columns:
     """Read the arrays of an npz file; a 2-D array becomes one column for each of its columns."""
     names: list[str] = []
     columns: list[NDArray[Any]] = []
-    with _parsing(path, "npz"):  # the bytes in memory: then no size stated in the file is allocated unseen
+    with parsing(path, "npz"):  # the bytes in memory: then no size stated in the file is allocated unseen
         archive = zipfile.ZipFile(io.BytesIO(path.read_bytes()))
         members = archive.infolist()
     for member in members:
         name = member.filename.removesuffix(".npy")
-        with _parsing(path, "npz"), archive.open(member) as file:
+        with parsing(path, "npz"), archive.open(member) as file:
             array = _read_npy(file, member.file_size)
         if array.ndim not in (1, 2) or (array.ndim == 2 and (array.dtype.kind in "US" or array.shape[1] == 0)):
             raise ValueError(
                 f"{path} must hold 1-D arrays and 2-D arrays of numbers; array {name!r} is {array.dtype} "
                 f"of shape {array.shape}; reshape it to (N, D)"
             )
-        with _parsing(path, "npz"):
+        with parsing(path, "npz"):
             if array.dtype.kind == "S":
                 array = np.char.decode(array, "utf8")
             if array.dtype.kind == "U":

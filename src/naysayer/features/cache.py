@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naysayer.common.files import begin_private
 from naysayer.data.datasets import cache_folder
 
 _SECONDS = 30.0  # to wait for another process that is writing
@@ -109,6 +110,7 @@ class FeatureCache:
         """Open the file, for one use: no connection is shared between threads, or taken along by a fork."""
         assert self.path is not None
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        begin_private(self.path)  # features of a text or a photo tell of it
         with contextlib.closing(sqlite3.connect(self.path, timeout=_SECONDS, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute(
@@ -136,6 +138,27 @@ class FeatureCache:
                     stacklevel=4,
                 )
                 self.path = None
+
+
+def forget(hashes: Iterable[str], cache: bool | str | os.PathLike[str] = True) -> None:
+    """Delete the rows of some hashes from every file of features in the folder of `features_folder`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     FeatureCache(folder, {"name": "toy"}).put({"ab": np.array([1.0, 2.0])})
+    ...     forget(["ab"], folder)
+    ...     FeatureCache(folder, {"name": "toy"}).get(["ab"])
+    {}
+    """
+    folder, names = features_folder(cache), [(name,) for name in hashes]
+    for path in sorted(folder.glob("*.sqlite")) if folder else ():
+        kept = FeatureCache(folder, {})
+        kept.path = path
+        with kept._forgiving(), kept._open() as database:
+            database.execute("PRAGMA secure_delete = ON")
+            database.executemany("DELETE FROM rows WHERE hash = ?", names)
 
 
 def _checksum(name: str, row: bytes) -> int:

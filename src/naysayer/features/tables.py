@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from naysayer.common.checks import near
 from naysayer.data.items import IMAGE_ENDINGS
-from naysayer.data.tables import DataTable, day_of, days_of, number_of, numbers_of, texts_of
+from naysayer.data.tables import DataTable, day_of, days_of, number_of, numbers_of, says_id, texts_of
 from naysayer.features.blocks import Block, Features, PhotoBlock, TextBlock, balance, block_from_dict
 from naysayer.labels.checks import alike
 
@@ -261,13 +261,13 @@ def _read_numbers(name: str, values: NDArray[Any], numbers: NDArray[np.float64],
     distinct = n > 1 and bool((known == np.floor(known)).all()) and len(np.unique(known)) == n
     warnings = []
     if kind is None and distinct:
-        if _says_id(name):
+        if says_id(name):
             return _Reading("left out: an id, different in every row", None, is_id=True)
         if n >= _MANY and known[0] in (0, 1) and (np.diff(known) == 1).all():
             return _Reading("left out: it counts the rows", None, is_id=True)
         if n >= _MANY and known.max() - known.min() == n - 1:
             warnings.append(f"column {name!r} may be an id: {n:,} different whole numbers without a gap; drop it if so")
-    elif kind is None and _says_id(name) and n > 1:
+    elif kind is None and says_id(name) and n > 1:
         warnings.append(f"column {name!r} is read as a number, but its name says id; drop it, or make it categorical")
     if 0 < percents < n:
         warnings.append(f"column {name!r} holds {percents:,} percents among {n:,} numbers; 5% is read as 0.05")
@@ -282,7 +282,7 @@ def _read_texts(name: str, table: DataTable, kind: str | None) -> _Reading:
     counts = Counter(texts_of(table.columns[name]))
     n_missing = counts[None]
     n_distinct, n_known = len(counts) - (n_missing > 0), table.n_rows - n_missing
-    if kind is None and n_distinct == n_known > 1 and _says_id(name):
+    if kind is None and n_distinct == n_known > 1 and says_id(name):
         return _Reading("left out: an id, different in every row", None, is_id=True)
     warnings = [f"column {name!r} looks as if it held {what}" for pattern, what in _ODD if _all_match(pattern, counts)]
     unique = n_distinct == n_known >= _MANY
@@ -307,12 +307,6 @@ def _unless_constant(said: str, column: _Column, *warnings: str) -> _Reading:
     if column.names():
         return _Reading(said, column, warnings)
     return _Reading("left out: it is the same in every row", None)
-
-
-def _says_id(name: str) -> bool:
-    """Whether a column's name says that it identifies rows: id, user_id, userId, UUID."""
-    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-    return any(part.lower() in ("id", "uuid", "guid", "identifier") for part in parts)
 
 
 def _missing(numbers: NDArray[np.float64]) -> str:
@@ -388,6 +382,11 @@ class TableEncoder:
     def pictures(self) -> list[str]:
         """The columns of paths of pictures, which tell rows apart as ids do."""
         return [column.name for column in self._columns if isinstance(column, PhotoBlock)]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are encoded."""
+        return [column.name for column in self._columns]
 
     @property
     def feature_names_(self) -> list[str]:

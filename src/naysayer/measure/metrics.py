@@ -30,6 +30,7 @@ from naysayer.labels.encoding import read_marked
 from naysayer.losses import Loss, cross_entropy, get_loss
 from naysayer.measure.intervals import Floats, Interval, tail_probability
 from naysayer.measure.sample import Sample, read, read_outputs, widest
+from naysayer.measure.tally import Total
 
 __all__ = [
     "Comparison",
@@ -240,10 +241,19 @@ def confusion_matrix(
            [ 0.,  2.,  2.],
            [ 0.,  0.,  2.]])
     """
+    check_normalize(normalize)
+    sample, (predicted,) = read(y_bar, n_classes, transition, sample_weight, y_pred=y_pred)
+    return normalized(sample.summed(predicted, sample.n_classes), normalize)
+
+
+def check_normalize(normalize: str | None) -> None:
+    """Check by what a confusion matrix is to be divided."""
     if normalize not in (None, "true", "pred", "all"):
         raise ValueError(f"`normalize` must be None, 'true', 'pred' or 'all'; got {normalize!r}")
-    sample, (predicted,) = read(y_bar, n_classes, transition, sample_weight, y_pred=y_pred)
-    counts = sample.summed(predicted, sample.n_classes)
+
+
+def normalized(counts: Floats, normalize: str | None) -> Floats:
+    """Normalise a confusion matrix as :func:`confusion_matrix` says."""
     if normalize is None:
         return counts
     total = counts.sum(axis={"true": 1, "pred": 0, "all": None}[normalize], keepdims=True)
@@ -273,7 +283,7 @@ def risk(
     >>> round(risk([1, 2], [[4.0, -4.0, 0.0], [0.0, 4.0, -4.0]]), 3)  # as no true risk, the estimate may be negative
     -3.982
     """
-    sample, values, _ = _example_risks(y_bar, logits, loss, transition, sample_weight)
+    sample, values, _ = example_risks(y_bar, logits, loss, transition, sample_weight)
     return sample.mean(values)
 
 
@@ -307,15 +317,20 @@ def risk_interval(
     Interval(estimate=0.5, low=-1.0912..., high=2.0912...)
     """
     tail = tail_probability(confidence)
-    sample, values, draws = _example_risks(y_bar, logits, loss, transition, sample_weight)
-    estimate = sample.mean(values)
-    weight = np.ones(len(values)) if sample.sample_weight is None else sample.sample_weight / sample.sample_weight.max()
-    number = weight.sum() ** 2 / (weight**2).sum()
+    sample, values, sums = example_risks(y_bar, logits, loss, transition, sample_weight)
+    total, weight = Total(), sample.sample_weight
+    total.update(values, None if weight is None else weight / weight.max())
+    return risk_bounds(total, sample.risk_draws(*sums), tail)
+
+
+def risk_bounds(total: Total, draws: Floats, tail: float) -> Interval:
+    """Give the interval of :func:`risk_interval` from the examples' risks in sum, and the risks under draws of Q."""
+    number = total.weight**2 / total.squares
     if not number > 1:
-        return Interval(estimate, -np.inf, np.inf)
-    error = np.sqrt((weight**2 * (values - estimate) ** 2).sum() * number / (number - 1)) / weight.sum()
+        return Interval(total.mean, -np.inf, np.inf)
+    error = np.sqrt(total.apart[1] * number / (number - 1)) / total.weight
     half = float(t.ppf(1.0 - tail, number - 1) * error)
-    bounds = Interval(estimate, estimate - half, estimate + half)
+    bounds = Interval(total.mean, total.mean - half, total.mean + half)
     if len(draws) > 0:
         around = draws + error * t.rvs(number - 1, size=len(draws), random_state=0)
         bounds = widest(bounds, (around, around), tail)
@@ -357,23 +372,46 @@ def reliability(
     """
     tail = tail_probability(confidence)
     n_bins = check_count(n_bins, "`n_bins`")
+    sample, largest, predicted, bins = binned(y_bar, probabilities, n_bins, transition, sample_weight)
+    parts: dict[int, Bin] = {}
+    for b in np.unique(bins).tolist():
+        inside = np.flatnonzero(bins == b)
+        some = sample[inside]
+        parts[b] = Bin(some, predicted[inside], len(some), some.mean(largest[inside]))
+    return diagram(parts, n_bins, sample.ends(), tail)
+
+
+class Bin(NamedTuple):
+    """The examples of one bin of a reliability diagram, and how sure the model is of them on average."""
+
+    sample: Sample
+    predicted: NDArray[np.int64]  # type: ignore[assignment]
+    count: int  # type: ignore[assignment]
+    confidence: float
+
+
+def binned(
+    y_bar: ArrayLike, probabilities: Any, n_bins: int, transition: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[Sample, Floats, NDArray[np.int64], NDArray[np.int64]]:
+    """Give labels, the largest probabilities, the classes that have them, and the bins they fall into."""
     sample, blocks = read_outputs(y_bar, probabilities, transition, sample_weight, name="probabilities")
     largest, predicted = np.empty(len(sample)), np.empty(len(sample), dtype=np.int64)
     for rows, part in blocks:
         if bool((part < 0).any()) or float((part.sum(dim=1) - 1.0).abs().max()) > 1e-2:
             raise ValueError("each row of `probabilities` must be a distribution; got others; apply a softmax?")
         largest[rows], predicted[rows] = (values.numpy() for values in part.max(dim=1))
-    edges = np.linspace(0.0, 1.0, n_bins + 1)
-    bins = np.digitize(largest, edges[1:-1], right=True)
-    each = np.full((4, n_bins), np.nan)
-    for b in np.unique(bins):
-        inside = np.flatnonzero(bins == b)
-        some = sample[inside]
-        each[:, b] = some.mean(largest[inside]), *some.accuracy_interval(predicted[inside], tail, sample.ends())
-    count = np.bincount(bins, minlength=n_bins)
-    share = np.bincount(bins, weights=sample.sample_weight, minlength=n_bins) / sample.total
-    error = float(np.nansum(share * np.abs(each[1] - each[0])))
-    return Reliability(edges, count, each[0], each[1], each[2], each[3], error)
+    bins = np.digitize(largest, np.linspace(0.0, 1.0, n_bins + 1)[1:-1], right=True)
+    return sample, largest, predicted, bins
+
+
+def diagram(parts: dict[int, Bin], n_bins: int, ends: tuple[Floats, Floats], tail: float) -> Reliability:
+    """Put a reliability diagram together; `ends` are those of all examples' weights."""
+    each, count, total = np.full((4, n_bins), np.nan), np.zeros(n_bins, dtype=np.int64), np.zeros(n_bins)
+    for b, part in parts.items():
+        each[:, b] = part.confidence, *part.sample.accuracy_interval(part.predicted, tail, ends)
+        count[b], total[b] = part.count, part.sample.total
+    error = float(np.nansum(total / total.sum() * np.abs(each[1] - each[0])))
+    return Reliability(np.linspace(0.0, 1.0, n_bins + 1), count, each[0], each[1], each[2], each[3], error)
 
 
 def compare(
@@ -526,10 +564,10 @@ def _indices(values: NDArray[Any], index: dict[Any, int], *, name: str) -> NDArr
     return found
 
 
-def _example_risks(
+def example_risks(
     y_bar: Any, logits: Any, loss: str | Loss, transition: ArrayLike | None, sample_weight: ArrayLike | None
-) -> tuple[Sample, Floats, Floats]:
-    """Weighted losses of the examples, (N,), whose mean is the risk, and risks under draws of an estimated Q."""
+) -> tuple[Sample, Floats, tuple[Floats, float]]:
+    """Weighted losses of the examples, (N,), whose mean is the risk; if Q was estimated, losses summed by label."""
     loss = get_loss(loss)
     sample, blocks = read_outputs(y_bar, logits, transition, sample_weight, name="logits")
     each = np.ones(len(sample)) if sample.sample_weight is None else sample.sample_weight
@@ -545,4 +583,4 @@ def _example_risks(
             singles, named = sample.kinds(rows)
             counted = each[rows, None] * losses.numpy()
             sums, ordinary = sums + singles.T @ counted, ordinary + float((named * counted).sum())
-    return sample, risks, sample.risk_draws(sums, ordinary)
+    return sample, risks, (sums, ordinary)

@@ -25,10 +25,12 @@ from torch import Tensor, nn
 from naysayer.common.checks import check_count, to_numpy
 from naysayer.common.fingerprint import fingerprint
 from naysayer.common.progress import Bar, progress_bar
+from naysayer.engine import processes
 from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
 from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, step_schedule
 from naysayer.engine.recipe import Recipe
-from naysayer.engine.source import Resident, as_inputs, to_float
+from naysayer.engine.source import Resident, Source, as_inputs, to_float
+from naysayer.engine.stream import Stream, in_passes
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
@@ -42,6 +44,7 @@ from naysayer.models.defaults import is_consistency
 from naysayer.models.members import N_TURNS, Boosted, Examples, Forest, Member, Neighbours, Networks, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
+from naysayer.models.streaming import fit_stream, partial_fit
 from naysayer.objectives import Objective
 
 WORTH_COMPILING = 1_000_000  # examples seen in all, by a residual network on CUDA: compiling takes a minute
@@ -84,10 +87,10 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         transition matrix, alpha, beta and gamma. In it "linear" is trained on a linear network, "forest" and "boosting"
         take None, "neighbours" and "discriminant" None or a :class:`~naysayer.objectives.Forward`, such as a likelihood
         of answers that may be wrong.
-    network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear"; for images "convolution", "resnet8",
-        "resnet18" or "resnet34"); a function (n_features, n_classes) → module, which gives each run its own start; or a
-        module that maps (B, ...) inputs to (B, K) logits, of which each run gets a copy as it is, weights included.
-        With any but "mlp", "auto" trains networks alone.
+    network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear"; for images "convolution", "pooled",
+        "resnet8", "resnet18" or "resnet34"); a function (n_features, n_classes) → module, which gives each run its own
+        start; or a module that maps (B, ...) inputs to (B, K) logits, of which each run gets a copy as it is, weights
+        included. With any but "mlp", "auto" trains networks alone.
     hidden : widths of the MLP's hidden layers.
     loss : for "free", "max" and "ascent", a loss of :mod:`naysayer.losses`, by name or as a callable.
     lr : learning rate or rates; each makes a member. "auto" takes 0.001, 0.003 and 0.01, and for `method` "auto" and
@@ -212,19 +215,23 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
 
     # ---- learning -------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y_bar: Any, sample_weight: ArrayLike | None = None) -> ComplementaryClassifier:
+    def fit(self, X: Any, y_bar: Any = None, sample_weight: ArrayLike | None = None) -> ComplementaryClassifier:
         """Learn from features and labels.
 
         Parameters
         ----------
-        X : (N, ...) features. Images are (N, H, W), (N, H, W, C) or (N, C, H, W), bytes or floats of 0 to 1.
+        X : (N, ...) features. Images are (N, H, W), (N, H, W, C) or (N, C, H, W), bytes or floats of 0 to 1. Or a
+            stream that has the labels with it (:func:`naysayer.open_stream`); it trains networks alone.
         y_bar : (N,) class values, "not this class"; texts such as "!cat", where plain ones say what an example is; or
             (N, K) ruled-out rows. Examples of which nothing is known help by where they lie.
         sample_weight : (N,) how many times each example counts; None: once.
         """
         self._deadline = self._check_time_limit()
+        self.__dict__.pop("_course", None)  # of partial_fit
+        if isinstance(X, Stream):
+            return fit_stream(self, X, y_bar, sample_weight)
         examples = self._examples(X, y_bar, sample_weight)
-        rng = generator(self.random_state)
+        rng = generator(self._seed())
         candidates = self._candidates(examples)
         parts = self._parts(len(examples.labels), candidates, rng)
         if self.warm_start:
@@ -240,6 +247,30 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             self._drop_checkpoints(candidates)
         self._warn_if_nothing_was_learned(len(examples.labels))
         return self
+
+    def _seed(self) -> RandomState:
+        """What all is drawn from; several processes that were given none draw from the same."""
+        if self.random_state is not None or processes.join() is None:
+            return self.random_state
+        return processes.from_first(lambda: int(np.random.default_rng().integers(2**31)))
+
+    def partial_fit(
+        self, X: Any, y_bar: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> ComplementaryClassifier:
+        """Learn from some more rows, once each, by one run of one network.
+
+        The first call takes the scale of its rows for that of all. `method` "auto" is forward correction here.
+
+        Parameters
+        ----------
+        X, y_bar, sample_weight : as in :meth:`fit`; not all calls need rows of every class.
+        classes : all class values, unless the constructor had them; the first call needs them.
+
+        Returns
+        -------
+        self; `estimated_accuracy_` is that of what was predicted for these rows before they were learned from.
+        """
+        return partial_fit(self, X, y_bar, classes, sample_weight)
 
     def _examples(self, X: Any, y_bar: Any, sample_weight: Any) -> Examples:
         """Check features, labels and weights, part those of which nothing is known, and scale the features."""
@@ -289,16 +320,16 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         self.failed_: list[str] = []
         history: list[dict[str, Any]] = []
         total = sum(candidate.epochs or 30 for candidate in candidates)
-        with progress_bar(total, "training", show=self.verbose > 0) as shown:
+        with progress_bar(total, "training", show=self.verbose > 0 and processes.is_first()) as shown:
             bar = self._telling(shown)
             for candidate in candidates:
                 bar(0, f"training {candidate.method}")
-                if trained and self._time_left() <= 0:
+                if trained and self._is_over():
                     break
                 try:
                     if candidate.method in OTHERS:
                         other = self._train_other(candidate, parts, examples)
-                        cut_short = self._time_left() <= 0 and np.isnan(other.held_out[0, parts.held_out]).any()
+                        cut_short = self._is_over() and np.isnan(other.held_out[0, parts.held_out]).any()
                         if not cut_short or not trained:  # fewer rows could be judged with it than without
                             trained.append(other)
                         bar(30)
@@ -330,34 +361,27 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         """Train a method's runs, all learning rates at once; each rate is a member."""
         assert candidate.objective is not None
         n_rates, n_seeds = len(candidate.rates), len(parts.seeds)
-        runs = self._population(candidate, parts.seeds, examples.inputs)
+        runs = self._population(candidate, parts.seeds, examples)
         if self.warm_start:
             self._start_from_last(candidate, runs)
         chooses = parts.choosing is not None  # an epoch, by labels that then cannot judge it
         watched = parts.held_out if parts.choosing is None else parts.choosing
         judged = parts.held_out[:, watched.shape[1] if chooses else 0 :]
-        inputs, labels, weight, rows = _shown(candidate.recipe, examples, parts)
+        source, n_legs = self._source(candidate, examples, parts, np.tile(watched, (n_rates, 1)))
         runs.fit(
-            Resident(
-                inputs,
-                labels,
-                len(self.classes_),
-                sample_weight=weight,
-                rows=np.tile(rows, (n_rates, 1)),
-                validation_rows=np.tile(watched, (n_rates, 1)),
-            ),
-            max_epochs=candidate.epochs,
+            source,
+            max_epochs=candidate.epochs * n_legs,
             select="accuracy" if chooses else "last",
             groups=np.repeat(np.arange(n_rates), n_seeds).tolist(),
             patience=self.patience if chooses else None,
             checkpoint=self._checkpoint(candidate),
             until=self._deadline,
-            bar=bar,
+            bar=lambda *_: bar(1 / n_legs),
         )
         done = len(runs.history.get("loss", ()))
         if done == 0:
             return [], runs.interrupted
-        bar(candidate.epochs - done)  # the epochs it did not need
+        bar(candidate.epochs - done / n_legs)  # the epochs it did not need
         for epoch in range(done):
             for m in range(runs.n_runs):
                 row = {k: float(v[epoch, m]) for k, v in runs.history.items()}
@@ -369,9 +393,9 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         came = []
         for i, rate in enumerate(candidate.rates):
             members = np.arange(i * n_seeds, (i + 1) * n_seeds)
-            about = self._about(candidate, rate, int(runs.best_epoch[members[0]]))
+            about = self._about(candidate, rate, int(runs.best_epoch[members[0]]) // n_legs)
             if any(int(m) in runs.failed for m in members):
-                about["epoch"] = done - 1
+                about["epoch"] = (done - 1) // n_legs
                 continue
             parameters, buffers = (
                 {k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers)
@@ -384,6 +408,17 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             came.append(_Trained(member, about, candidate.objective, member.held_out(examples.inputs, judged)))
         return came, runs.interrupted
 
+    def _source(
+        self, candidate: Candidate, examples: Examples, parts: Parts, watched: NDArray[np.int64]
+    ) -> tuple[Source, int]:
+        """What a candidate learns from, and how many of the engine's epochs make a pass over it."""
+        if examples.stream is not None:
+            return examples.stream, examples.stream.n_legs
+        inputs, labels, weight, rows = _shown(candidate.recipe, examples, parts)
+        rows = np.tile(rows, (len(candidate.rates), 1))
+        told = {"sample_weight": weight, "rows": rows, "validation_rows": watched}
+        return Resident(inputs, labels, len(self.classes_), **told), 1
+
     def _start_from_last(self, candidate: Candidate, runs: Population) -> None:
         """Start the runs of a candidate where those of the last fit ended."""
         n_seeds = runs.n_runs // len(candidate.rates)
@@ -395,16 +430,19 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
                         state[name][i * n_seeds : (i + 1) * n_seeds] = tensor.to(state[name])
 
     def _train_other(self, candidate: Candidate, parts: Parts, examples: Examples) -> _Trained:
-        """Train a member that is no network."""
-        member: Member
-        if candidate.method == "forest":
-            member, held_out = Forest.train(examples, parts.seeds[0])
-        elif candidate.method == "boosting":
-            member, held_out = Boosted.train(examples, parts.seeds[0], parts.held_out, self._deadline)
-        else:
-            turns = N_TURNS if candidate.method == "discriminant" else 0
-            member, held_out = Neighbours.train(examples, parts.held_out, candidate.objective, turns)
+        """Train a member that is no network; of several processes, one does."""
+        member, held_out = processes.from_first(lambda: self._train_alone(candidate, parts, examples))
         return _Trained(member, self._about(candidate, None, None), None, held_out)
+
+    def _train_alone(
+        self, candidate: Candidate, parts: Parts, examples: Examples
+    ) -> tuple[Member, NDArray[np.float32]]:
+        if candidate.method == "forest":
+            return Forest.train(examples, parts.seeds[0])
+        if candidate.method == "boosting":
+            return Boosted.train(examples, parts.seeds[0], parts.held_out, self._deadline)
+        turns = N_TURNS if candidate.method == "discriminant" else 0
+        return Neighbours.train(examples, parts.held_out, candidate.objective, turns)
 
     def _about(self, candidate: Candidate, rate: float | None, epoch: int | None) -> dict[str, Any]:
         """Begin what is said of a member; its accuracy and weight are not known yet."""
@@ -413,19 +451,22 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         self.trials_.append(about)
         return about
 
-    def _population(self, candidate: Candidate, seeds: list[int], inputs: Tensor) -> Population:
+    def _population(self, candidate: Candidate, seeds: list[int], examples: Examples) -> Population:
         """Build the runs of a candidate: one for each learning rate and seed."""
         assert candidate.objective is not None
+        n, shape = len(examples.labels), examples.inputs.shape[1:]
         batch, defaults, epochs = self.batch_size, candidate.defaults, candidate.epochs
         if batch == "auto":
-            batch = int(np.clip(2 ** round(np.log2(max(1, len(inputs) / 30))), 16, 256))
+            batch = int(np.clip(2 ** round(np.log2(max(1, n / 30))), 16, 256))
         schedule = defaults.schedule if self.schedule == "auto" else self.schedule
         if isinstance(schedule, str):
             warm_up = min(defaults.warm_up, epochs // 5)
             schedule = cosine_schedule(epochs, warm_up) if schedule == "cosine" else step_schedule()
+        if callable(schedule) and examples.stream is not None:
+            schedule = in_passes(schedule, examples.stream.n_legs)
         fast = candidate.kind == "residual" and pick_device(self.device).type == "cuda"
         return Population(
-            self._build_network(candidate.network, inputs.shape[1:]),
+            self._build_network(candidate.network, shape),
             candidate.objective,
             seeds=seeds * len(candidate.rates),
             lr=np.repeat(candidate.rates, len(seeds)).tolist(),
@@ -436,7 +477,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             recipe=candidate.recipe,
             batch_size=check_count(batch, "`batch_size`"),
             precision="bfloat16" if fast else "float32",
-            compiled=fast and epochs * len(inputs) >= WORTH_COMPILING,
+            compiled=fast and epochs * n >= WORTH_COMPILING,
             device=self.device,
         )
 
@@ -500,8 +541,10 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             raise ValueError(f"`time_limit` must be a positive number of seconds, or None; got {limit!r}")
         return time.monotonic() + float(limit)
 
-    def _time_left(self) -> float:
-        return math.inf if self._deadline is None else self._deadline - time.monotonic()
+    def _is_over(self) -> bool:
+        """Whether the time is up, by the clock of the first process if there are several."""
+        until = self._deadline
+        return until is not None and processes.from_first(lambda: time.monotonic() >= until)
 
     def _take(self, X: Any, *, reset: bool) -> Tensor:
         """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
@@ -599,6 +642,8 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
 
     def _drop_checkpoints(self, candidates: Iterable[Candidate]) -> None:
         """Training is over: what it saved on the way is no longer needed."""
+        if not processes.is_first():
+            return
         for candidate in candidates:
             path = self._checkpoint(candidate)
             if path is not None:
@@ -628,9 +673,12 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         """Save the fitted model into a folder: ``model.json`` and a safetensors file that it names. No pickle.
 
         `extra` is whatever JSON can hold; a loaded model has it as `extra_`. The JSON file is put in its place last,
-        so a folder that held a model before holds a whole one at every moment.
+        so a folder that held a model before holds a whole one at every moment. Of several processes that trained
+        together, the first writes it.
         """
         check_is_fitted(self, "members_")
+        if not processes.is_first():
+            return
         tensors = {"center": self.center_, "scale": self.scale_}
         members = []
         for i, member in enumerate(self.members_):

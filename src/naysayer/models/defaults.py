@@ -24,8 +24,9 @@ class Defaults:
     epochs: int = 100
 
 
-# For images these come from single trials on CIFAR-10 and Kuzushiji-MNIST that are not among the committed results: a
-# beginning, until docs/benchmark.md has rows of them. Those of tables are measured in docs/recipes.md.
+# docs/benchmark.md has what "dense" and, by the network "pooled", "residual" come to on images; docs/recipes.md has the
+# tables. In single trials on CIFAR-10 the weight decay mattered most: of 0.05, 0.3, 1 and 3, 1 learned best in 60
+# epochs. A label that rules out little is soon learned by heart, and so strong a decay forgets it again.
 DEFAULTS = {
     ("plain", "dense"): Defaults(),
     ("plain", "convolution"): Defaults(),
@@ -33,7 +34,7 @@ DEFAULTS = {
     ("consistency", "table"): Defaults((1e-2,), epochs=30),
     ("consistency", "dense"): Defaults((3e-3,), "adamw", 1e-2, "cosine", 2, 60),
     ("consistency", "convolution"): Defaults((3e-3,), "adamw", 1e-2, "cosine", 2, 60),
-    ("consistency", "residual"): Defaults((1e-3,), "adamw", 0.05, "cosine", 2, 50),
+    ("consistency", "residual"): Defaults((1e-3,), "adamw", 1.0, "cosine", 2, 60),
 }
 
 

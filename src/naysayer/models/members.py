@@ -25,6 +25,7 @@ from naysayer.engine import process
 from naysayer.engine.bound import headed
 from naysayer.engine.population import logits_of
 from naysayer.engine.source import to_float
+from naysayer.engine.stream import Stream
 from naysayer.labels import transition as transitions
 from naysayer.labels.kinds import is_ordinary
 from naysayer.labels.weights import inverse_tensor, label_weights
@@ -65,6 +66,7 @@ class Examples(NamedTuple):
     transition: ArrayLike | None
     unlabelled: Tensor  # inputs of which nothing is known
     unlabelled_weight: Floats | None = None
+    stream: Stream | None = None  # if there is one, it has the rows, and the inputs here are those held out
 
 
 class Member(Protocol):

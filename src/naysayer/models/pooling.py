@@ -60,7 +60,7 @@ class Predicted(NamedTuple):
     """Rows that were held out, the classes predicted for them, and how the pool of all runs differs from these.
 
     `gain` is what all runs are more accurate than those that held a row out; bounds are `wider` times as far from the
-    estimate as they would be if no label had been learned from; `sure` are the probabilities of the classes. See
+    estimate as they would be if no label had been learned from; `probabilities` (n, K) are those of all classes. See
     :meth:`HeldOut.predict`.
     """
 
@@ -68,7 +68,12 @@ class Predicted(NamedTuple):
     classes: NDArray[np.int64]
     gain: float
     wider: float
-    sure: Floats
+    probabilities: NDArray[np.float32]
+
+    @property
+    def sure(self) -> Floats:
+        """The probabilities of the predicted classes, (n,)."""
+        return self.probabilities.max(axis=1).astype(np.float64)
 
     def interval(self, bounds: Interval) -> Interval:
         """Estimate the accuracy of the pool of all runs, given that of the predictions."""
@@ -165,18 +170,20 @@ class HeldOut:
         """
         classes = np.empty(len(self.rows), dtype=np.int64)
         sure, singly = np.empty(len(self.rows)), np.zeros(len(self.rows))
+        probabilities = np.empty((len(self.rows), self.n_classes), dtype=np.float32)
         for group in np.unique(self._group):
             rows = np.flatnonzero(self._group == group)
             pool = self.pool(without=group)
             p = pool.mix([one[rows] for one in self.together])
-            classes[rows], sure[rows] = p.argmax(axis=1), p.max(axis=1)
+            classes[rows], sure[rows], probabilities[rows] = p.argmax(axis=1), p.max(axis=1), p
             for r, known in enumerate(self.known[:, rows]):
                 alone = pool.mix([one[r % len(one), rows] for one in self.times]).argmax(axis=1)
                 singly[rows] += known * p[np.arange(len(rows)), alone]
         times = self.known.sum(axis=0)
         share = (1 / times - 1 / self.n_runs) / (1 - 1 / np.maximum(times, 2))
         gain = np.where(times > 1, share * (sure - singly / times), 0.0).mean()
-        return Predicted(self.rows, classes, max(0.0, float(gain)), float(np.sqrt(2.0 - sure.mean() ** 2)), sure)
+        wider = float(np.sqrt(2.0 - sure.mean() ** 2))
+        return Predicted(self.rows, classes, max(0.0, float(gain)), wider, probabilities)
 
 
 def mixture_weights(likelihood: Floats, belief: Floats, count: Floats, n_steps: int = 200) -> Floats:

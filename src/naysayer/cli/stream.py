@@ -1,0 +1,136 @@
+"""Tables larger than memory: how the commands train on them, predict them and evaluate on them.
+
+Importing this loads torch; the commands do so when they run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysayer.cli.places import Evaluation, judge
+from naysayer.common.cells import csv_text
+from naysayer.common.checks import check_count
+from naysayer.common.files import whole_file
+from naysayer.data.stream import BLOCK_ROWS, Piece, StreamLabels, TableShards, table_labels
+from naysayer.engine.stream import MEMORY, Stream, rows_of
+from naysayer.features.stream import encoded_table
+from naysayer.features.tables import Columns, TableEncoder
+from naysayer.measure.tally import Tally
+from naysayer.models.classifier import ComplementaryClassifier
+from naysayer.models.encoded import EncodedModel
+
+BYTES_PER_VALUE = 64  # of a row that is being read, encoded and predicted, all copies of it together
+
+
+def train(
+    places: Sequence[str],
+    label: str,
+    classes: Sequence[str] | None,
+    ordinary: bool,
+    delimiter: str | None,
+    columns: Columns,
+    settings: dict[str, Any],
+    memory: int | None,
+) -> tuple[ComplementaryClassifier, TableEncoder, StreamLabels]:
+    """Train on tables that are read part by part; `memory` is in MB."""
+    tables = open_tables(places, delimiter, memory)
+    shards = encoded_table(tables, label, classes, ordinary, columns, settings["device"])
+    stream = Stream(shards, memory=MEMORY if memory is None else memory << 20)
+    standardize = not shards.encoder.balanced
+    return (
+        ComplementaryClassifier(**settings, standardize=standardize, verbose=1).fit(stream),
+        shards.encoder,
+        shards.labels,
+    )
+
+
+def open_tables(places: Sequence[str], delimiter: str | None, memory: int | None) -> TableShards:
+    """Open tables, to be read so many rows at a time that they fit into a number of MB."""
+    tables = TableShards(places, delimiter)
+    if memory is not None:
+        most = (check_count(memory, "--memory") << 20) // (BYTES_PER_VALUE * max(1, len(tables.columns)))
+        tables.block_rows = max(1, min(BLOCK_ROWS, most))
+    return tables
+
+
+def predictions(
+    trained: EncodedModel, tables: TableShards, label: str | None = None, copied: str | None = None
+) -> Iterator[tuple[str, Piece, NDArray[np.float32]]]:
+    """Read tables and give the file, the rows and the probabilities of one piece after the other."""
+    encoder = trained.encoder
+    assert isinstance(encoder, TableEncoder)
+    columns = [name for name in tables.columns if name in encoder.columns or name == copied]
+    for shard, name in enumerate(tables.names):
+        for piece in tables.pieces(shard, columns, label):
+            with rows_of(name, piece.first):
+                p = trained.predict_proba(piece.table)
+            yield name, piece, p
+
+
+def predict(
+    trained: EncodedModel, tables: TableShards, copied: str | None, probabilities: bool, as_json: bool, out: Path | None
+) -> None:
+    """Write the predictions of tables as they come; a file is there whole, or not at all."""
+    classes = [str(name) for name in trained.model.classes_]
+    heads = ["row", *([] if copied is None else [copied]), "prediction", "probability"]
+    heads += [f"P({name})" for name in classes] * probabilities
+    n = 0
+    with _writing(out) as file:
+        if as_json:
+            file.write("[")
+        else:
+            file.write(csv_text([heads]))
+        for _, piece, p in predictions(trained, tables, copied=copied):
+            best = p.argmax(axis=1)
+            columns: list[Any] = [range(n, n + len(p))]
+            if copied is not None:
+                columns.append([None if value != value else value for value in piece.table.columns[copied].tolist()])
+            columns.append(np.array(classes, dtype=object)[best].tolist())
+            chosen = [p[np.arange(len(p)), best], *(p.T if probabilities else ())]
+            columns += [[round(value, 6) for value in column.astype(float).tolist()] for column in chosen]
+            if as_json:
+                rows = (json.dumps(dict(zip(heads, row, strict=True))) for row in zip(*columns))
+                file.write(", " * (n > 0) + ", ".join(rows))
+            else:
+                file.write(csv_text(zip(*columns)))
+            n += len(p)
+        if as_json:
+            file.write("]\n")
+    if out is not None:
+        print(f"{n} predictions are in {out}", file=sys.stderr)
+
+
+@contextmanager
+def _writing(out: Path | None) -> Iterator[TextIO]:
+    if out is None:
+        yield sys.stdout
+        return
+    with whole_file(out) as temporary, temporary.open("w", encoding="utf8", newline="") as file:
+        yield file
+
+
+def evaluate(
+    trained: EncodedModel, tables: TableShards, label: str, ordinary: bool, transition: Any, confidence: float
+) -> Evaluation:
+    """Estimate how good a model is from tables with labels, of which only numbers are kept."""
+    names = [str(name) for name in trained.model.classes_]
+    labels = table_labels(tables, label, names, ordinary)
+    tally = Tally(len(names), trained.model.transition if transition is None else transition)
+    count = np.zeros(len(names), dtype=np.int64)
+    for name, piece, p in predictions(trained, tables, label):
+        assert piece.labels is not None
+        predicted = p.argmax(axis=1)
+        count += np.bincount(predicted, minlength=len(names))
+        tally.update(labels.of(*piece.labels, name), predicted)
+    sample, (predicted,) = tally.sample()
+    found = judge(labels.said, names, sample, predicted, count / count.sum(), confidence)
+    return replace(found, about=found.about | {"rows": int(count.sum())})

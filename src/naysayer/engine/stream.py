@@ -1,0 +1,439 @@
+"""Examples that are read as they are needed: data larger than memory, in shards.
+
+Shards come in a random order, their rows gather in a window, and each run deals itself the window's rows in an order of
+its own, while a thread fills the next window. Where one window holds all rows, they are dealt exactly as
+:class:`~naysayer.engine.source.Resident` deals them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from naysayer.common.checks import check_count
+from naysayer.engine.augment import hash_bits
+from naysayer.engine.source import Batch, Reduce, Scored, Source, as_inputs, shuffle, to_float
+from naysayer.labels.checks import check_labels, check_n_classes
+from naysayer.labels.weights import count_labels
+
+MEMORY = 256 << 20  # bytes of the two windows, the one that is dealt from and the one that is filled
+LEG_ROWS = 5_000_000  # after which the engine scores and may save: an epoch to it, a part of a pass to us
+MOST_HELD_OUT = 100_000  # rows, which stay in memory
+_AT_ONCE = 1 << 21  # numbers of inputs that are dealt at once
+_TWICE_63 = 1 << 63
+
+T = TypeVar("T")
+Array = NDArray[Any]
+
+
+class Block(NamedTuple):
+    """Some neighbouring rows of a shard."""
+
+    inputs: Array  # (b, ...), bytes or numbers
+    labels: Array  # (b,) classes that they are not, or (b, K) ruled out
+    first: int = 0  # the number of the first of them in its file, by which errors name a row
+
+
+class Shards(Protocol):
+    """Where rows are: shards that can be read in any order, each in blocks of its rows.
+
+    Attributes
+    ----------
+    n_classes : K
+    names : of the shards' files.
+    sizes : rows of each shard; None where only reading tells.
+    """
+
+    n_classes: int
+    names: list[str]
+    sizes: list[int] | None
+
+    def blocks(self, shard: int) -> Iterator[Block]:
+        """Read a shard from its beginning, the same rows in the same order every time."""
+
+    def digest(self) -> str:
+        """Give what tells this data from other data."""
+
+
+@contextlib.contextmanager
+def rows_of(name: str, first: int) -> Iterator[None]:
+    """Name the file, and the row in it, in an error about a row of a block."""
+    try:
+        yield
+    except ValueError as error:
+        told = re.sub(r"\brow (\d+)", lambda found: f"row {first + int(found[1])}", str(error))
+        raise ValueError(f"{name}: {told}") from None
+
+
+def read_ahead(items: Iterator[T]) -> Iterator[T]:
+    """Give items one after the other; a thread makes the next one while the present one is used.
+
+    Examples
+    --------
+    >>> list(read_ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    end: Any = object()
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(next, items, end)
+            yield item
+
+
+@dataclass
+class Survey:
+    """What one pass over the rows tells.
+
+    Attributes
+    ----------
+    n_rows : all rows, those held out included.
+    counts : (2, K + 1) labels of the rows to train on, as objectives count them without a known Q and with one.
+    center, scale : mean and deviation of each input over all rows; 0 and 255 for bytes.
+    example : (1, ...) the first row's inputs.
+    held_out : inputs and labels of the rows that no run trains on.
+    """
+
+    n_rows: int
+    counts: Tensor
+    center: Array
+    scale: Array
+    example: Array
+    held_out: tuple[Array, Array]
+
+
+class Stream(Source):
+    """Deals batches from shards that need not fit into memory.
+
+    Parameters
+    ----------
+    shards : where the rows are (:class:`Shards`); :func:`naysayer.open_stream` makes them from files and loaders.
+    memory : bytes for the two windows in which rows are shuffled.
+    leg_rows : a pass over more rows than this is cut into legs of about so many, each an epoch to the engine: scores,
+        learning rates, `patience` and checkpoints come after each leg, so training resumes in the middle of a pass.
+    seed : of the shards' order and of what is held out; the order of rows is each run's own.
+    part : (r, R): deal only the r-th of R parts of the shards, for one of R processes. All have the same number of
+        steps; who has fewer rows begins again.
+
+    Attributes
+    ----------
+    n_legs : how many epochs of the engine make a pass.
+
+    Examples
+    --------
+    >>> from naysayer import Population, complement, networks, objectives, open_stream
+    >>> y = np.arange(300) % 3
+    >>> X, y_bar = np.eye(3, dtype="float32")[y], complement(y, 3, random_state=0)
+    >>> parts = [(X[i : i + 50], y_bar[i : i + 50]) for i in range(0, 300, 50)]
+    >>> runs = Population(lambda: networks.linear(3, 3), objectives.Forward(3), lr=0.1)
+    >>> runs = runs.fit(open_stream(parts, classes=[0, 1, 2]), max_epochs=20)
+    >>> float(runs.logits(X, run=0).argmax(-1).eq(torch.tensor(y)).float().mean())
+    1.0
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        *,
+        memory: int = MEMORY,
+        leg_rows: int = LEG_ROWS,
+        part: tuple[int, int] = (0, 1),
+        seed: int = 0,
+    ) -> None:
+        self.shards, self.n_classes = shards, check_n_classes(shards.n_classes)
+        self.memory, self.leg_rows = check_count(memory, "`memory`"), check_count(leg_rows, "`leg_rows`")
+        rank, n_parts = part
+        if not 0 <= rank < n_parts:
+            raise ValueError(f"`part` must be (r, R) with r from 0 to R - 1; got {part}")
+        if len(shards.names) < n_parts:
+            raise ValueError(
+                f"there must be a shard for each of {n_parts} processes; got {len(shards.names)}; write smaller files, "
+                f"or smaller row groups"
+            )
+        if n_parts > 1 and shards.sizes is None:
+            raise ValueError("the rows of each shard must be known to part them among processes; pass files")
+        self.part = part
+        self.sizes = None if shards.sizes is None else np.array(shards.sizes, dtype=np.int64)
+        self.center: Array | None = None
+        self.scale: Array | None = None
+        self.seed = seed
+        self._held_out = (0.0, 0)  # a share, and at most so many rows
+        self._below = np.zeros(1, dtype=np.int64)  # rows whose hash is below are held out
+        self._survey: Survey | None = None
+
+    # ---- what is known of the data ------------------------------------------------------------------------------
+
+    def hold_out(self, share: float, most: int = MOST_HELD_OUT) -> None:
+        """Keep a share of the rows, at most so many, from every run; they stay in memory, and judge the runs."""
+        self._held_out, self._survey = (share, most), None
+
+    def standardize(self, center: Array, scale: Array) -> None:
+        """Take `center` from all inputs and divide them by `scale`; bytes stay as they are."""
+        self.center, self.scale = np.asarray(center, dtype=np.float32), np.asarray(scale, dtype=np.float32)
+
+    def survey(self, reduce: Reduce | None = None) -> Survey:
+        """Read all rows once: count them and their labels, find their scale, take those to be held out.
+
+        `reduce` sums over processes, of which each reads its part.
+        """
+        if self._survey is None:
+            self._survey = self._read_all(reduce)
+        return self._survey
+
+    def _read_all(self, reduce: Reduce | None) -> Survey:
+        share, most = self._held_out
+        most = most // self.part[1]
+        below = int(share * _TWICE_63)
+        kept: list[tuple[Array, ...]] = []  # hashes, inputs and labels of rows that may be held out
+        moments, counts = Moments(), torch.zeros(2, self.n_classes + 1, dtype=torch.float64)
+        example: Array | None = None
+        sizes = np.zeros(len(self.shards.names), dtype=np.int64)
+        own = range(self.part[0], len(sizes), self.part[1])
+        for shard, block in read_ahead((i, block) for i in own for block in self._blocks(i)):
+            before = sizes if self.sizes is None else self.sizes
+            codes = self._codes(int(before[:shard].sum() + sizes[shard]), len(block.inputs))
+            sizes[shard] += len(block.inputs)
+            with rows_of(self.shards.names[shard], block.first):
+                labels, _ = check_labels(block.labels, self.n_classes)
+                moments.add(block.inputs)
+            example = block.inputs[:1].copy() if example is None else example
+            counts += self._count(labels)
+            chosen = np.flatnonzero(codes < below)
+            kept.append((codes[chosen], block.inputs[chosen], labels[chosen]))
+            if sum(len(codes) for codes, _, _ in kept) > max(2 * most, most + 10_000):
+                kept, below = _lowest(kept, most, below)
+        kept, below = _lowest(kept, most, below)
+        if example is None or moments.n == 0:
+            raise ValueError("a stream must hold at least one row; got none")
+        held_out = tuple(np.concatenate(part) for part in list(zip(*kept))[1:])
+        counts -= self._count(held_out[1]) if len(held_out[1]) else 0
+        self.sizes, self._below = sizes if self.sizes is None else self.sizes, np.array([below])
+        return Survey(moments.total(reduce), counts, *moments.result(reduce), example, held_out)  # type: ignore[arg-type]
+
+    def _count(self, labels: Array) -> Tensor:
+        y = torch.from_numpy(labels)
+        return torch.stack([count_labels(y, self.n_classes, known) for known in (False, True)]).double()
+
+    def _codes(self, first: int, n: int) -> Array:
+        """Numbers from 0 to 2**63 by which rows are held out, the same in every pass."""
+        rows = np.arange(first, first + n, dtype=np.uint64)
+        return (_mixed(_mixed(np.array([self.seed + 1], np.uint64)) + rows) >> np.uint64(1)).astype(np.int64)
+
+    def _blocks(self, shard: int) -> Iterator[Block]:
+        """A shard's blocks; one that has changed since it was counted is refused."""
+        n = 0
+        for block in self.shards.blocks(shard):
+            if len(block.inputs) != len(block.labels):
+                raise ValueError(
+                    f"{self.shards.names[shard]}: each block must have a label per row; got {len(block.inputs)} rows "
+                    f"and {len(block.labels)} labels"
+                )
+            n += len(block.inputs)
+            if len(block.inputs):
+                yield block
+        if self.sizes is not None and n != self.sizes[shard]:
+            raise ValueError(
+                f"{self.shards.names[shard]} must stay as it is while it is read; it had {self.sizes[shard]} rows, and "
+                f"now {n}; begin anew"
+            )
+
+    @property
+    def n_legs(self) -> int:
+        """How many epochs of the engine make a pass over the rows."""
+        self.survey()
+        assert self.sizes is not None
+        least = len(self.sizes) // self.part[1]
+        return int(max(1, min(least, round(self.sizes.sum() / self.part[1] / self.leg_rows))))
+
+    # ---- a source -----------------------------------------------------------------------------------------------
+
+    def prepare(self, seeds: Any, batch_size: int, device: torch.device) -> None:
+        super().prepare(seeds, batch_size, device)
+        found = self.survey()
+        assert self.sizes is not None
+        held_out = [int(self.is_held_out(i).sum()) for i in range(len(self.sizes))] if self._below[0] else 0
+        self.train_sizes = self.sizes - held_out
+        self.n_rows = self._leg(0)[1]
+        self._seeds = torch.tensor(list(seeds), device=device)
+        x, y = found.held_out
+        self._judging = (torch.from_numpy(self.ready(x)).to(device), torch.from_numpy(y).to(device))
+
+    def is_held_out(self, shard: int) -> Array:
+        assert self.sizes is not None
+        return self._codes(int(self.sizes[:shard].sum()), int(self.sizes[shard])) < self._below[0]
+
+    def _leg(self, epoch: int) -> tuple[list[int], int]:
+        """The shards of an epoch in their order, and how many rows are dealt: no process deals fewer than another."""
+        lap, leg = divmod(epoch, self.n_legs)
+        mine: list[int] = []
+        most = 0
+        for rank in range(self.part[1]):
+            own = np.arange(rank, len(self.train_sizes), self.part[1])
+            order = own[shuffle(torch.tensor([self.seed]), lap, len(own))[0].numpy()]
+            shards = np.array_split(order, self.n_legs)[leg]
+            sizes = self.train_sizes if self.part[1] == 1 else self.sizes  # what others hold out is not known here
+            most = max(most, int(sizes[shards].sum()))  # type: ignore[index]
+            mine = shards.tolist() if rank == self.part[0] else mine
+        if not self.train_sizes[mine].any():
+            raise ValueError("a stream must have rows to train on in each of its parts; got one without; hold out less")
+        return mine, most
+
+    def batches(self, epoch: int, runs: slice) -> Iterator[Batch]:
+        """Shuffle windows of rows into equal batches; the last is filled up from the start of its window's order."""
+        shards, n = self._leg(epoch)
+        size = -(-n // -(-n // self.batch_size))
+        seeds = hash_bits(self._seeds[runs] * 0x1F123BB5 + epoch).unsqueeze(-1)
+        for window in read_ahead(self._windows(shards, n, size)):
+            x, y, rows = (torch.from_numpy(part).to(self.device) for part in window)
+            order = hash_bits(seeds + rows).argsort(dim=-1)
+            n_steps = -(-len(rows) // size)
+            order = order.repeat(1, -(-n_steps * size // len(rows)))[:, : n_steps * size]
+            steps = order.view(len(order), n_steps, size).transpose(0, 1)
+            for part in steps.split(max(1, _AT_ONCE // (len(order) * size * max(1, x[0].numel())))):
+                yield Batch(rows[part], y[part], x[part])
+
+    def _windows(self, shards: list[int], n: int, size: int) -> Iterator[tuple[Array, ...]]:
+        """Gather the rows to train on into windows: inputs, labels, and their numbers among all rows to train on."""
+        found = self.survey()
+        offsets = np.cumsum(self.train_sizes) - self.train_sizes
+        width = found.example.size * (1 if found.example.dtype == np.uint8 else 4)
+        most = max(1, self.memory // 2 // (width + self.n_classes + 32) // size) * size
+        window: list[Array] = []
+        filled, left = 0, n
+        for shard in itertools.cycle(shards):
+            at, here = 0, int(offsets[shard])
+            held_out = self.is_held_out(shard) if self._below[0] else None
+            for block in self._blocks(shard):
+                x, y = block.inputs, block.labels
+                if held_out is not None:
+                    kept = np.flatnonzero(~held_out[at : at + len(x)])
+                    at += len(x)
+                    x, y = x[kept], y[kept]
+                while len(x):
+                    if not window:
+                        rows = min(most, left)
+                        kind = np.uint8 if x.dtype == np.uint8 else np.float32
+                        window = [np.empty((rows, *x.shape[1:]), kind), np.empty((rows, *y.shape[1:]), y.dtype)]
+                        window.append(np.empty(rows, np.int64))
+                        filled = 0
+                    take = min(len(x), len(window[0]) - filled)
+                    part = slice(filled, filled + take)
+                    self.ready(x[:take], window[0][part])
+                    window[1][part], window[2][part] = y[:take], np.arange(here, here + take)
+                    x, y, here, filled, left = x[take:], y[take:], here + take, filled + take, left - take
+                    if filled == len(window[0]):
+                        yield tuple(window)
+                        window = []
+                    if left == 0:
+                        return
+
+    def ready(self, x: Array, out: Array | None = None) -> Array:
+        """Inputs as networks take them: bytes as they are, all else scaled, as float32."""
+        if x.dtype == np.uint8 or self.center is None or self.scale is None:
+            x = as_inputs(x).numpy()
+        elif out is None:
+            x = (x.astype(np.float32, copy=False) - self.center) / self.scale
+        else:
+            np.subtract(x.astype(np.float32, copy=False), self.center, out=out)
+            x = np.divide(out, self.scale, out=out)
+        if out is None or x is out:
+            return x
+        out[:] = x
+        return out
+
+    def count(self, runs: slice, known_transition: bool = False) -> Tensor:
+        """Count the labels to train on, which all runs share; they were counted by the survey."""
+        counts = self.survey().counts[int(known_transition)].to(self.device)
+        return counts.expand(runs.stop - runs.start, -1)
+
+    def example(self) -> Tensor:
+        return to_float(torch.from_numpy(self.ready(self.survey().example))).to(self.device)
+
+    def held_out(self, runs: slice, size: int) -> Scored:
+        x, y = self._judging
+        for part in zip(x.split(size), y.split(size)) if len(x) else ():
+            yield tuple(t.expand(runs.stop - runs.start, *t.shape) for t in part)
+
+    def digest(self) -> str:
+        told = (None if t is None else t.tobytes() for t in (self.center, self.scale))
+        settings = (self.memory, self.leg_rows, self.part, self.seed, self._held_out, *told)
+        return hashlib.sha256(repr((self.shards.digest(), settings)).encode()).hexdigest()
+
+
+def _mixed(z: Array) -> Array:
+    """Mix the bits of uint64 values as :func:`~naysayer.engine.augment.hash_bits` does, in one thread."""
+    z = z * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def in_passes(schedule: Callable[[int], float], n_legs: int) -> Callable[[int], float]:
+    """Let a schedule of passes be one of the engine's epochs, of which `n_legs` make a pass."""
+    return lambda epoch: schedule(epoch // n_legs)
+
+
+def _lowest(kept: list[tuple[Array, ...]], most: int, below: int) -> tuple[list[tuple[Array, ...]], int]:
+    """Keep at most so many rows, those of the lowest codes, in their order; `below` is what all codes kept are."""
+    if sum(len(codes) for codes, _, _ in kept) <= most:
+        return kept, below
+    codes, *others = (np.concatenate(part) for part in zip(*kept))
+    below = int(np.partition(codes, most)[most])
+    rows = np.flatnonzero(codes < below)
+    return [(codes[rows], *(part[rows] for part in others))], below
+
+
+class Moments:
+    """Mean and deviation of each input, from blocks; of bytes only their number is counted."""
+
+    def __init__(self) -> None:
+        self.n, self.bytes = 0, False
+        self.mean: Array = np.zeros(())
+        self.apart: Array = np.zeros(())  # the sum of squares about the mean
+
+    def add(self, x: Array) -> None:
+        """Add rows (b, ...), which must be finite."""
+        n = len(x)
+        if x.dtype == np.uint8:
+            self.bytes, self.mean, self.n = True, np.zeros(x.shape[1:]), self.n + n
+            return
+        if x.dtype.kind not in "fiub":
+            raise ValueError(f"inputs must be numbers; got {x.dtype}")
+        if self.n and x.shape[1:] != self.mean.shape:
+            raise ValueError(f"all rows must have the shape {self.mean.shape}; got {x.shape[1:]} at row 0")
+        x = x.astype(np.float64, copy=False)
+        mean = x.mean(axis=0)
+        if not np.isfinite(mean).all():
+            at = int(np.argmax(~np.isfinite(x.reshape(n, -1)).all(axis=1)))
+            raise ValueError(f"inputs must be finite numbers; got others at row {at}")
+        apart = np.square(x - mean).sum(axis=0)
+        total = self.n + n
+        self.apart = self.apart + apart + (mean - self.mean) ** 2 * (self.n * n / total)
+        self.mean = self.mean + (mean - self.mean) * (n / total)
+        self.n = total
+
+    def total(self, reduce: Reduce | None = None) -> int:
+        """The number of rows, of all processes."""
+        return self.n if reduce is None else int(reduce(torch.tensor(float(self.n), dtype=torch.float64)))
+
+    def result(self, reduce: Reduce | None = None) -> tuple[Array, Array]:
+        """Mean and deviation, of all processes; the deviation of what never varies is 1."""
+        if self.bytes:
+            return self.mean, np.full(self.mean.shape, 255.0)
+        mean, apart, n = self.mean, self.apart, self.total(reduce)
+        if reduce is not None:
+            mean = reduce(torch.from_numpy(self.n * self.mean)).numpy() / n
+            apart = reduce(torch.from_numpy(self.apart + self.n * (self.mean - mean) ** 2)).numpy()
+        scale = np.sqrt(apart / n)
+        return mean, np.where(scale > 1e-7 * np.maximum(np.abs(mean), 1e-30), scale, 1.0)

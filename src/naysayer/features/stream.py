@@ -1,0 +1,160 @@
+"""Data larger than memory into batches: tables, tars of images, or whatever gives batches."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from naysayer.common.checks import to_numpy
+from naysayer.data.stream import Place, StreamLabels, TableShards, find_files, table_labels
+from naysayer.data.stream_images import TarShards
+from naysayer.engine.stream import LEG_ROWS, MEMORY, Block, Stream, rows_of
+from naysayer.features.tables import Columns, TableEncoder
+from naysayer.labels.encoding import encode_labels
+
+SAMPLE_ROWS = 50_000  # by which the columns of a table are told
+
+
+class EncodedShards:
+    """A table's shards as numbers and labels.
+
+    Parameters
+    ----------
+    tables : the files.
+    encoder : fitted.
+    labels : of the table.
+    """
+
+    def __init__(self, tables: TableShards, encoder: TableEncoder, labels: StreamLabels) -> None:
+        self.tables, self.encoder, self.labels = tables, encoder, labels
+        self.names, self.sizes = tables.names, tables.sizes
+        self.classes, self.n_classes = labels.classes, len(labels.classes)
+
+    def blocks(self, shard: int) -> Iterator[Block]:
+        """Read a shard and encode it."""
+        name = self.names[shard]
+        for piece in self.tables.pieces(shard, self.encoder.columns, self.labels.column):
+            assert piece.labels is not None
+            with rows_of(name, piece.first):
+                X = self.encoder.transform(piece.table)
+            yield Block(X, self.labels.of(*piece.labels, name), piece.first)
+
+    def digest(self) -> str:
+        """Give what tells this data from other data."""
+        return f"{self.tables.digest()} {self.encoder.to_dict()} {self.classes}"
+
+
+class BatchShards:
+    """What gives batches (X, y_bar), such as a list of arrays or a ``DataLoader``, as one shard.
+
+    Parameters
+    ----------
+    batches : gives the same batches in the same order every time it is iterated over; or a function that makes such.
+    classes : the K class values.
+    """
+
+    sizes: list[int] | None = None
+
+    def __init__(self, batches: Iterable[Any] | Callable[[], Iterable[Any]], classes: ArrayLike) -> None:
+        if not callable(batches) and iter(batches) is batches:
+            raise ValueError("batches must be there to be read several times; got an iterator; pass what makes it")
+        sampler = getattr(batches, "sampler", None)
+        if type(sampler).__name__ == "RandomSampler":
+            raise ValueError(
+                "a DataLoader must give its rows in one order; pass shuffle=False: the stream shuffles them"
+            )
+        self.batches, self.classes = batches, to_numpy(classes)
+        self.names, self.n_classes = [type(batches).__name__], len(self.classes)
+        self._first: tuple[int, int] | None = None
+
+    def blocks(self, shard: int) -> Iterator[Block]:
+        """Take batches, class values becoming class indices."""
+        n = 0
+        for batch in self.batches() if callable(self.batches) else self.batches:
+            if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+                raise ValueError(f"each batch must be a pair (X, y_bar); got {type(batch).__name__}")
+            X = np.ascontiguousarray(to_numpy(batch[0]))
+            with rows_of(self.names[0], n):
+                labels, _ = encode_labels(batch[1], self.classes)
+            told = zlib.crc32(X.tobytes()), labels.ndim
+            self._first = self._first or told
+            if n == 0 and told != self._first:
+                raise ValueError(
+                    "batches must be the same in every pass; the first has changed; let nothing shuffle them"
+                )
+            if labels.ndim != self._first[1]:
+                raise ValueError("all batches must have labels of one form, classes or ruled-out rows; got both")
+            yield Block(X, labels, n)
+            n += len(X)
+
+    def digest(self) -> str:
+        """Refuse: batches from anywhere cannot be known again."""
+        raise ValueError("to resume from a checkpoint, a stream must be of files; batches are not known again")
+
+
+def open_stream(
+    source: Place | Sequence[Place] | Iterable[Any] | Callable[[], Iterable[Any]],
+    *,
+    label: str | None = None,
+    classes: ArrayLike | None = None,
+    ordinary: bool = False,
+    columns: Columns | None = None,
+    delimiter: str | None = None,
+    size: int | None = None,
+    memory: int = MEMORY,
+    leg_rows: int = LEG_ROWS,
+    part: tuple[int, int] = (0, 1),
+) -> Stream:
+    """Open data that need not fit into memory, for :meth:`ComplementaryClassifier.fit` and :meth:`Population.fit`.
+
+    Parameters
+    ----------
+    source : Parquet, CSV or TSV files, or tars of images: a path, a folder, a pattern, an address that fsspec knows
+        (``s3://...``), or several of these; or what gives batches (X, y_bar), such as a ``DataLoader``.
+    label : the column that holds the labels; in tars, the ending of the files that do, "cls" if None.
+    classes : the class values; None takes those that occur in files.
+    ordinary : labels without ``!`` say what a row is.
+    columns : what is known of a table's columns beside their looks.
+    delimiter : what separates the values of CSV files.
+    size : pixels of a side that images are brought to.
+    memory : bytes for the two windows in which rows are shuffled.
+    leg_rows, part : as for :class:`~naysayer.engine.stream.Stream`.
+
+    Examples
+    --------
+    >>> stream = open_stream([(np.zeros((2, 3)), ["!cat", "dog"])] * 5, classes=["cat", "dog", "emu"])
+    >>> stream.survey().n_rows
+    10
+    """
+    options: dict[str, Any] = {"memory": memory, "leg_rows": leg_rows, "part": part}
+    places: Any = [source] if isinstance(source, (str, Path)) else source
+    if callable(places) or not (isinstance(places, (list, tuple)) and places and isinstance(places[0], (str, Path))):
+        if classes is None:
+            raise ValueError("`classes` must name all classes where batches are streamed")
+        return Stream(BatchShards(places, classes), **options)
+    named = None if classes is None else to_numpy(classes).tolist()
+    if Path(find_files(places)[1][0]).suffix.lower() == ".tar":
+        return Stream(TarShards(places, label or "cls", named, ordinary, size), **options)
+    if label is None:
+        raise ValueError("`label` must name the column that holds the labels")
+    return Stream(encoded_table(TableShards(places, delimiter), label, named, ordinary, columns), **options)
+
+
+def encoded_table(
+    tables: TableShards,
+    label: str,
+    classes: Sequence[Any] | None = None,
+    ordinary: bool = False,
+    columns: Columns | None = None,
+    device: str = "auto",
+) -> EncodedShards:
+    """Read a table's labels, and tell by a sample of its rows how its columns become numbers."""
+    labels = table_labels(tables, label, classes, ordinary)
+    encoder = TableEncoder(device=device)
+    encoder.fit(tables.sample(SAMPLE_ROWS, without=label), columns or Columns())
+    return EncodedShards(tables, encoder, labels)

@@ -1,0 +1,849 @@
+"""Data larger than memory: shards, windows, labels, learning part by part, and the commands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tarfile
+import threading
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import torch
+from PIL import Image
+
+from helpers import as_sets, assert_same_runs, is_rows, raises
+from naysayer import ComplementaryClassifier, Population, complement, networks, objectives, open_stream
+from naysayer.data import stream as files
+from naysayer.engine.stream import Block, Moments, Stream, read_ahead
+from naysayer.features import stream as features
+from naysayer.features.tables import Columns
+from naysayer.labels.drawing import generator
+
+K = 4
+NAMES = ["ant", "bee", "cat", "dog"]
+
+
+def blobs(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, n)
+    X = (rng.normal(size=(n, 5)) + 4 * np.eye(K, 5)[y]).astype("float32")
+    return X, y, complement(y, K, random_state=seed)
+
+
+def write(folder, X, answers, rows=150, group=40, names="part-{}.parquet"):
+    """Write a table as several Parquet files of some row groups each."""
+    folder.mkdir(exist_ok=True)
+    for i, start in enumerate(range(0, len(X), rows)):
+        part = slice(start, start + rows)
+        columns = {f"x{j}": X[part, j] for j in range(X.shape[1])} | {"answer": answers[part]}
+        pyarrow.parquet.write_table(pyarrow.table(columns), folder / names.format(i), row_group_size=group)
+    return folder
+
+
+def answers(y_bar):
+    return [f"!{NAMES[k]}" for k in y_bar]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    X, _, y_bar = blobs()
+    return write(tmp_path / "table", X, answers(y_bar))
+
+
+class Arrays:
+    """Arrays as shards, of sizes that are known."""
+
+    def __init__(self, X, y_bar, sizes, n_classes=K):
+        ends = np.cumsum(sizes)
+        assert ends[-1] == len(X)
+        self.X, self.y, self.n_classes, self.sizes = X, y_bar, n_classes, list(sizes)
+        self.parts = [slice(end - size, end) for end, size in zip(ends, sizes)]
+        self.names = [f"shard {i}" for i in range(len(sizes))]
+        self.threads = set()
+
+    def blocks(self, shard):
+        part = self.parts[shard]
+        for start in range(part.start, part.stop, 17):
+            self.threads.add(threading.get_ident())
+            rows = slice(start, min(start + 17, part.stop))
+            yield Block(self.X[rows], self.y[rows], start - part.start)
+
+    def digest(self):
+        return repr((self.X.tobytes(), self.y.tobytes()))
+
+
+def mixed(y):
+    labels = complement(y, K, n_labels=2, random_state=1)
+    labels[::3] = as_sets(complement(y, K, random_state=2)[::3], K)
+    labels[1::4] = is_rows(y[1::4], K)
+    labels[::11] = False
+    return labels
+
+
+def population(name="ascent", **options):
+    given = {"seeds": [0, 1], "lr": [0.01, 0.03], "batch_size": 50} | options
+    return Population(lambda: networks.mlp(5, K, hidden=(8,)), objectives.make(name, K), **given)
+
+
+def dealt(stream, epoch=0, runs=1, batch_size=16):
+    """The rows that a stream deals in an epoch, as each run gets them: (C, n), and the batches' sizes."""
+    stream.prepare(list(range(runs)), batch_size, torch.device("cpu"))
+    rows = [batch.rows for batch in stream.batches(epoch, slice(0, runs))]
+    assert len({tuple(r.shape[1:]) for r in rows}) == 1  # all batches of one size
+    return torch.cat(rows).transpose(0, 1).flatten(1).numpy()
+
+
+# ---- windows ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ascent", "forward", "scarce"])
+@pytest.mark.parametrize("labels", ["single", "mixed"])
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_a_window_that_holds_all_rows_trains_as_arrays_do(name, labels, share):
+    """The same batches in the same order, whatever the shards are."""
+    X, y, y_bar = blobs()
+    y_bar = mixed(y) if labels == "mixed" else y_bar
+    stream = Stream(Arrays(X, y_bar, [100, 250, 1, 249]), seed=3)
+    stream.hold_out(share)
+    streamed = population(name).fit(stream, max_epochs=3)
+    held_out = np.concatenate([stream.is_held_out(i) for i in range(4)])
+    assert (held_out.sum() > 0) == (share > 0)
+    rows = {"rows": np.flatnonzero(~held_out)}
+    rows |= {"validation_rows": np.flatnonzero(held_out)} if share else {}
+    assert_same_runs(streamed, population(name).fit(X, y_bar, max_epochs=3, **rows), 1e-6)
+
+
+def test_small_windows_deal_each_row_once_and_fill_up_the_last_batch():
+    X, _, y_bar = blobs(203)
+    stream = Stream(Arrays(X, y_bar, [50, 60, 93]), memory=4000)
+    orders = dealt(stream, runs=2)
+    assert orders.shape == (2, 13 * 16)
+    for order in orders:
+        assert set(order) == set(range(203))
+    assert (orders[0] != orders[1]).any()  # a run has its own order
+    assert (dealt(stream, epoch=1) != orders[:1]).any()  # and each epoch
+    assert (dealt(stream) == orders[:1]).all()  # which is always the same
+    first = orders[0][:16]
+    assert first.max() - first.min() < 203 - 16  # a small window, not a shuffle of all rows
+
+
+def test_small_windows_learn_as_well():
+    X, y, y_bar = blobs()
+    runs = population("forward", seeds=[0], lr=0.01).fit(
+        Stream(Arrays(X, y_bar, [60] * 10), memory=6000), max_epochs=10
+    )
+    assert (runs.logits(X, run=0).argmax(-1).numpy() == y).mean() > 0.9
+
+
+def test_labels_and_inputs_stay_together():
+    X = np.arange(100, dtype="float32")[:, None] * [1, 2]
+    y_bar = np.arange(100) % K
+    stream = Stream(Arrays(X, y_bar, [30, 70]), memory=3000)
+    stream.standardize(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
+    stream.prepare([0], 8, torch.device("cpu"))
+    for batch in stream.batches(0, slice(0, 1)):
+        torch.testing.assert_close(batch.inputs[..., 0], (batch.rows - 1) / 2.0, check_dtype=False)
+        assert torch.equal(batch.labels, batch.rows % K)
+
+
+@pytest.mark.parametrize("n_parts", [2, 3])
+def test_processes_part_the_shards_without_overlap(n_parts):
+    X, _, y_bar = blobs(211)
+    seen, steps = [], set()
+    for rank in range(n_parts):
+        stream = Stream(Arrays(X, y_bar, [40, 31, 60, 20, 60]), memory=3000, part=(rank, n_parts))
+        rows = dealt(stream)
+        seen.append(set(rows[0].tolist()))
+        steps.add(rows.shape)
+    assert len(steps) == 1  # no process waits for another
+    assert set.union(*seen) == set(range(211))
+    assert sum(map(len, seen)) == 211
+
+
+def test_scales_and_counts_are_summed_over_processes():
+    X, _, y_bar = blobs(200)
+    parts = [Stream(Arrays(X, y_bar, [50] * 4), part=(rank, 2)) for rank in range(2)]
+    found = [part.survey() for part in parts]
+    assert torch.equal(found[0].counts + found[1].counts, Stream(Arrays(X, y_bar, [200])).survey().counts)
+    moments = [Moments(), Moments()]
+    for m, rows in zip(moments, (slice(0, 80), slice(80, 200))):
+        m.add(X[rows])
+    # A sum over both, as a process group would give it; each step asks for the same sums in turn.
+    asked = [[], []]
+    for step in range(4):
+        for rank in range(2):
+            replies = iter([sum(a[i] for a in asked) for i in range(step)])
+
+            def reduce(tensor, replies=replies, mine=asked[rank]):
+                reply = next(replies, None)
+                if reply is None:
+                    mine.append(tensor)
+                    raise StopIteration
+                return reply
+
+            try:
+                result = moments[rank].result(reduce)
+            except StopIteration:
+                continue
+    np.testing.assert_allclose(result[0], X.mean(axis=0, dtype=float), rtol=1e-12)
+    np.testing.assert_allclose(result[1], X.std(axis=0, dtype=float), rtol=1e-9)
+
+
+def test_a_pass_in_legs_resumes_in_its_middle(tmp_path):
+    X, _, y_bar = blobs()
+
+    def stream():
+        return Stream(Arrays(X, y_bar, [60] * 10), memory=8000, leg_rows=150)
+
+    assert stream().n_legs == 4
+    whole = population().fit(stream(), max_epochs=8)
+    population().fit(stream(), max_epochs=3, checkpoint=tmp_path / "c")  # three quarters of the first pass
+    assert_same_runs(population().fit(stream(), max_epochs=8, checkpoint=tmp_path / "c"), whole)
+    rows = [set(dealt(stream(), epoch)[0].tolist()) for epoch in range(4)]
+    assert set.union(*rows) == set(range(600))
+    assert sum(map(len, rows)) == 600
+    other = Stream(Arrays(X + 1, y_bar, [60] * 10), memory=8000, leg_rows=150)
+    with raises("is of other data or settings"):
+        population().fit(other, max_epochs=8, checkpoint=tmp_path / "c")
+
+
+def test_a_thread_reads_ahead_and_hands_on_what_goes_wrong():
+    X, _, y_bar = blobs(100)
+    shards = Arrays(X, y_bar, [50, 50])
+    dealt(Stream(shards))
+    assert threading.get_ident() not in shards.threads
+
+    def failing():
+        yield 1
+        raise OSError("the disk is gone")
+
+    items = read_ahead(failing())
+    assert next(items) == 1
+    with raises("the disk is gone", OSError):
+        next(items)
+
+
+def test_held_out_rows_are_a_fixed_share_and_never_too_many():
+    X, _, y_bar = blobs(5000)
+    stream = Stream(Arrays(X, y_bar, [1000] * 5))
+    stream.hold_out(0.1)
+    n = len(stream.survey().held_out[0])
+    assert 400 < n < 600
+    stream.hold_out(0.5, most=50)
+    x, labels = stream.survey().held_out
+    assert len(x) == 50
+    held_out = np.concatenate([stream.is_held_out(i) for i in range(5)])
+    assert (x == X[held_out]).all()
+    assert (labels == y_bar[held_out]).all()
+    assert set(dealt(stream)[0]) == set(range(4950))  # numbered among those to train on
+    assert int(stream.survey().counts[0].sum()) == 4950
+
+
+def test_moments_are_those_of_all_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3)) * [1, 1, 0] + [0, 1e6, 7]
+    moments = Moments()
+    for part in np.array_split(X, 7):
+        moments.add(part)
+    mean, scale = moments.result()
+    np.testing.assert_allclose(mean, X.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(scale, [X[:, 0].std(), X[:, 1].std(), 1.0], rtol=1e-6)
+    single = Moments()
+    single.add(np.zeros((3, 2), dtype=np.uint8))
+    assert (single.result()[1] == 255).all()
+
+
+def test_streams_that_cannot_be_are_refused():
+    X, _, y_bar = blobs(100)
+    with raises("`part` must be (r, R) with r from 0 to R - 1; got (2, 2)"):
+        Stream(Arrays(X, y_bar, [100]), part=(2, 2))
+    with raises("there must be a shard for each of 2 processes; got 1"):
+        Stream(Arrays(X, y_bar, [100]), part=(0, 2))
+    unknown = Arrays(X, y_bar, [50, 50])
+    unknown.sizes = None
+    with raises("the rows of each shard must be known to part them among processes"):
+        Stream(unknown, part=(0, 2))
+    assert Stream(unknown).survey().n_rows == 100
+    with raises("`memory` must be a whole number of at least 1"):
+        Stream(unknown, memory=0)
+    with raises("shard 1: `y_bar` must hold classes 0 to 3; got 9 at row 33"):
+        Stream(Arrays(X, np.where(np.arange(100) == 83, 9, y_bar), [50, 50])).survey()
+    X[70, 2] = np.nan
+    with raises("shard 1: inputs must be finite numbers; got others at row 20"):
+        Stream(Arrays(X, y_bar, [50, 50])).survey()
+    with raises("inputs must be numbers; got <U1"):
+        Stream(Arrays(np.full((4, 2), "a"), y_bar[:4], [4])).survey()
+    with raises("a stream must hold at least one row; got none"):
+        Stream(Arrays(X[:0], y_bar[:0], [0])).survey()
+    wrong = Arrays(X[:50], y_bar[:50], [50])
+    wrong.sizes = [51]
+    with raises("shard 0 must stay as it is while it is read; it had 51 rows, and now 50; begin anew"):
+        Stream(wrong).survey()
+    uneven = Arrays(X[:50], y_bar[:50], [50])
+    uneven.y = y_bar[:45]
+    with raises("shard 0: each block must have a label per row; got 16 rows and 11 labels"):
+        Stream(uneven).survey()
+    empty = Stream(Arrays(X[:50], y_bar[:50], [50]))
+    empty.hold_out(0.999999)
+    with raises("a stream must have rows to train on in each of its parts"):
+        empty.prepare([0], 8, torch.device("cpu"))
+
+    class Ragged(Arrays):
+        def blocks(self, shard):
+            yield from super().blocks(shard)
+            yield Block(np.zeros((3, 2), dtype="float32"), np.zeros(3, dtype=int), 50)
+
+    with raises("shard 0: all rows must have the shape (5,); got (2,) at row 50"):
+        Stream(Ragged(X[:50], y_bar[:50], [50])).survey()
+
+
+# ---- files ------------------------------------------------------------------------------------------------------
+
+
+def read(stream):
+    """All inputs and labels of a stream, in the order of its shards."""
+    blocks = [block for i in range(len(stream.shards.names)) for block in stream.shards.blocks(i)]
+    return np.concatenate([b.inputs for b in blocks]), np.concatenate([b.labels for b in blocks])
+
+
+def test_files_folders_patterns_and_addresses_are_the_same_table(folder):
+    import fsspec
+
+    X, labels = read(open_stream(folder, label="answer"))
+    _, _, y_bar = blobs()
+    assert (labels == y_bar).all()
+    paths = sorted(folder.glob("*.parquet"))
+    memory = fsspec.filesystem("memory")
+    for path in paths:
+        memory.pipe(f"/naysayer-test/{path.name}", path.read_bytes())
+    try:
+        for place in (
+            paths,
+            str(folder / "part-*.parquet"),
+            "memory://naysayer-test",
+            "memory://naysayer-test/*.parquet",
+        ):
+            again, same = read(open_stream(place, label="answer"))
+            assert (again == X).all()
+            assert (same == y_bar).all()
+        assert open_stream("memory://naysayer-test", label="answer").digest()
+    finally:
+        memory.rm("/naysayer-test", recursive=True)
+
+
+def test_csv_is_read_as_parquet_is(folder, tmp_path):
+    X, _, y_bar = blobs()
+    for i, part in enumerate(np.array_split(np.arange(600), 3)):
+        rows = [[*map(repr, X[j].tolist()), answers(y_bar)[j]] for j in part]
+        with (tmp_path / f"{i}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([[*(f"x{j}" for j in range(5)), "answer"], *rows])
+    mine = open_stream(tmp_path / "*.csv", label="answer")
+    got, labels = read(mine)
+    assert (labels == y_bar).all()
+    np.testing.assert_allclose(got, read(open_stream(folder, label="answer"))[0], rtol=1e-4, atol=1e-5)
+    assert mine.sizes.tolist() == [200] * 3
+    (tmp_path / "semicolons.csv").write_text("a;answer\n1;!ant\n2;!bee\n3;!cat\n4;!dog\n")
+    assert read(open_stream(tmp_path / "semicolons.csv", label="answer", delimiter=";"))[0].shape == (4, 1)
+
+
+def test_folders_named_after_values_are_a_column(tmp_path):
+    X, _, y_bar = blobs(100)
+    for i, kind in enumerate(("big", "small")):
+        (tmp_path / f"size={kind}").mkdir()
+        rows = slice(50 * i, 50 * i + 50)
+        write(tmp_path / f"size={kind}", X[rows], answers(y_bar)[rows])
+    stream = open_stream(tmp_path, label="answer")
+    assert stream.shards.encoder.feature_names_[-2:] == ["size=big", "size=small"]
+    assert read(stream)[0][:, -1].tolist() == [0.0] * 50 + [1.0] * 50
+
+
+def test_labels_of_all_kinds_are_read_once_per_value(tmp_path):
+    X, _, _ = blobs(8)
+    texts = ["!ant", "cat", None, "!ant !bee", "bee|cat", "!dog", "!ant", "cat"]
+    stream = open_stream(write(tmp_path / "t", X, texts, rows=3), label="answer")
+    assert stream.shards.labels.said == (
+        "labels: 3 'not this class', 2 'is this class', 1 that say nothing, 1 'not these classes', "
+        "1 'one of these classes'"
+    )
+    labels = read(stream)[1]
+    assert labels.tolist() == [
+        [True, False, False, False],
+        [True, True, False, True],
+        [False] * 4,
+        [True, True, False, False],
+        [True, False, False, True],
+        [False, False, False, True],
+        [True, False, False, False],
+        [True, True, False, True],
+    ]
+    plain = write(tmp_path / "plain", X, ["ant", "bee"] * 4)
+    assert "(no '!' found" in open_stream(plain, label="answer").shards.labels.said
+    numbers = write(tmp_path / "numbers", X, pyarrow.array([1.0, 2.0, None, 3.0] * 2))
+    assert open_stream(numbers, label="answer").shards.classes == ["1", "2", "3"]
+    assert open_stream(plain, label="answer", classes=["bee", "ant", "cat"]).n_classes == 3
+
+
+def image(color, side=6, kind="PNG"):
+    buffer = io.BytesIO()
+    Image.new("RGB", (side, side), color).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def tar(path, members):
+    with tarfile.open(path, "w") as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def test_tars_of_images_train(tmp_path):
+    colors = [(255, 0, 0), (0, 255, 0), (0, 0, 255)]
+    names = ["red", "green", "blue"]
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 120)
+    told = complement(truth, 3, random_state=0)
+    for shard in range(3):
+        members = []
+        for i in range(shard * 40, shard * 40 + 40):
+            color = tuple(np.clip(np.array(colors[truth[i]]) + rng.integers(-40, 40, 3), 0, 255).tolist())
+            members += [
+                (f"{i:04}.png", image(color)),
+                (f"{i:04}.cls", f"!{names[told[i]]}".encode()),
+                (f"{i:04}.json", b"{}"),
+            ]
+        tar(tmp_path / f"{shard}.tar", members)
+    stream = open_stream(tmp_path / "*.tar")
+    assert stream.sizes.tolist() == [40] * 3
+    X, labels = read(stream)
+    assert X.shape == (120, 3, 6, 6)
+    assert X.dtype == np.uint8
+    order = [sorted(names).index(name) for name in names]
+    assert (labels == np.array(order)[told]).all()
+    model = ComplementaryClassifier("forward", network="linear", lr=0.05, max_epochs=12, random_state=0).fit(stream)
+    assert (model.predict(X) == np.array(names)[truth]).mean() > 0.9
+    assert read(open_stream(tmp_path / "0.tar", size=3))[0].shape == (40, 3, 3, 3)
+
+
+def test_loaders_and_functions_give_batches():
+    X, _, y_bar = blobs()
+    data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(y_bar))
+    loader = torch.utils.data.DataLoader(data, batch_size=64)
+    whole = population().fit(X, y_bar, max_epochs=2)
+    for source in (loader, lambda: iter(loader), [(X[:100], y_bar[:100]), (X[100:], y_bar[100:])]):
+        assert_same_runs(population().fit(open_stream(source, classes=range(K)), max_epochs=2), whole, 1e-6)
+    with raises("batches must be there to be read several times; got an iterator"):
+        open_stream(iter(loader), classes=range(K))
+    with raises("a DataLoader must give its rows in one order; pass shuffle=False"):
+        open_stream(torch.utils.data.DataLoader(data, shuffle=True), classes=range(K))
+    with raises("`classes` must name all classes where batches are streamed"):
+        open_stream(loader)
+    with raises("each batch must be a pair (X, y_bar); got Tensor"):
+        open_stream([torch.zeros(3)], classes=range(K)).survey()
+    with raises("all batches must have labels of one form"):
+        open_stream([(X[:4], y_bar[:4]), (X[:4], as_sets(y_bar[:4], K))], classes=range(K)).survey()
+    with raises("list: `y_bar` must hold the classes 0, 1, 2, 3; got 7 at row 5"):
+        open_stream([(X[:4], y_bar[:4]), (X[:2], [0, 7])], classes=range(K)).survey()
+    rng = np.random.default_rng(0)
+    changing = open_stream(lambda: [(rng.normal(size=(40, 5)), y_bar[:40])], classes=range(K))
+    changing.survey()
+    with raises("batches must be the same in every pass; the first has changed"):
+        dealt(changing)
+    with raises("to resume from a checkpoint, a stream must be of files"):
+        changing.digest()
+
+
+# ---- bad files --------------------------------------------------------------------------------------------------
+
+
+def test_bad_files_are_named(folder, tmp_path):
+    paths = sorted(folder.glob("*.parquet"))
+    with raises("no file at", FileNotFoundError):
+        open_stream([*paths, tmp_path / "gone.parquet"], label="answer")
+    with raises("no tables or tars in", FileNotFoundError):
+        (tmp_path / "empty").mkdir()
+        open_stream(tmp_path / "empty", label="answer")
+    with raises("a stream needs at least one file; got none", FileNotFoundError):
+        files.find_files([])
+    with raises("files of a stream must all end in one of .parquet, .csv, .tsv, .tar; got .txt, parquet"):
+        (tmp_path / "a.txt").write_text("a")
+        open_stream([paths[0], tmp_path / "a.txt"], label="answer")
+    with raises("the table must have a column 'anser' (did you mean 'answer'?)"):
+        open_stream(folder, label="anser")
+    with raises("`label` must name the column that holds the labels"):
+        open_stream(folder)
+    with raises("a delimiter is for CSV and TSV files"):
+        open_stream(folder, label="answer", delimiter=";")
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(paths[1].read_bytes()[:-100])
+    with raises("cut.parquet must be a whole Parquet file"):
+        open_stream([paths[0], cut], label="answer")
+    with raises("cut.parquet must be a whole Parquet file"):
+        open_stream([cut], label="answer")
+    X, _, y_bar = blobs(20)
+    for columns, words in [
+        ({"x0": X[:, 0], "answer": answers(y_bar)}, "it has no column 'x1'"),
+        (
+            {f"x{j}": X[:, j].astype(float) for j in range(5)} | {"answer": answers(y_bar)},
+            "column 'x0' is double there, and",
+        ),
+        ({f"x{j}": X[:, j] for j in range(6 - 1)} | {"answer": answers(y_bar), "z": y_bar}, "it has a column 'z' more"),
+        ({"answer": answers(y_bar)} | {f"x{j}": X[:, j] for j in range(5)}, "they are in another order"),
+    ]:
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "other.parquet")
+        with raises(f"other.parquet must have the columns of {paths[0]}; {words}"):
+            open_stream([*paths, tmp_path / "other.parquet"], label="answer")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"x": pyarrow.array([], "float32"), "answer": []}), tmp_path / "none.parquet"
+    )
+    with raises("a stream must hold at least one row; got none in"):
+        open_stream(tmp_path / "none.parquet", label="answer")
+
+
+def test_a_wrong_label_far_in_is_named_by_its_file_and_row(tmp_path):
+    X, _, y_bar = blobs()
+    texts = answers(y_bar)
+    texts[437] = "!wolf"
+    folder = write(tmp_path / "t", X, texts)
+    with raises("part-2.parquet: column 'answer': ") as caught:
+        open_stream(folder, label="answer", classes=NAMES)
+    assert "'wolf'" in str(caught.value)
+    assert "at row 137" in str(caught.value)
+    plain = [text[1:] for text in answers(y_bar)]
+    plain[437] = "wolf"
+    with raises("part-2.parquet: column 'answer' must hold known classes (ant, bee, cat, dog); got 'wolf' at row 137"):
+        open_stream(write(tmp_path / "u", X, plain), label="answer", classes=NAMES)
+    with raises("column 'answer' must hold labels; all 600 rows are empty"):
+        open_stream(
+            write(tmp_path / "v", X, pyarrow.array([None] * 599 + [""], "string")), label="answer", classes=NAMES
+        )
+
+
+def test_a_wrong_value_far_in_is_named_by_its_file_and_row(tmp_path):
+    for i in range(2):
+        rows = [["1", "!ant"], ["2", "!bee"]] * 30
+        rows[41 if i else 0] = ["oops" if i else "1", "!cat"]
+        with (tmp_path / f"{i}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["x", "answer"], *rows])
+    stream = open_stream(tmp_path / "*.csv", label="answer", columns=Columns(numeric=[])).shards
+    stream.encoder.fit(files.TableShards(tmp_path / "0.csv").sample(10, "answer"))
+    with raises("1.csv: column 'x' must hold numbers; got 'oops' at row 41"):
+        Stream(stream).survey()
+
+
+def test_files_that_change_while_they_are_read_are_refused(folder, tmp_path):
+    stream = open_stream(folder, label="answer")
+    stream.survey()
+    (folder / "part-3.parquet").unlink()
+    with raises("part-3.parquet; it was there when reading began", FileNotFoundError):
+        dealt(stream)
+    (tmp_path / "a.csv").write_text("x,answer\n1,!ant\n2,!bee\n")
+    stream = open_stream(tmp_path / "a.csv", label="answer")
+    (tmp_path / "a.csv").write_text("x,answer\n1,!ant\n2,!cat\n")
+    with raises("a.csv must stay as it is while it is read; got the label '!cat', which is new; begin anew"):
+        read(stream)
+    (tmp_path / "a.csv").write_text("z,answer\n1,!ant\n2,!bee\n")
+    with raises("a.csv must stay as it is while it is read; its columns have changed; begin anew"):
+        read(stream)
+
+
+def test_bad_csv_files_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("x,answer\n1,!ant\n2,!bee\n")
+    (tmp_path / "b.csv").write_text("y,answer\n1,!ant\n")
+    with raises("b.csv must have the columns of"):
+        open_stream([tmp_path / "a.csv", tmp_path / "b.csv"], label="answer")
+    (tmp_path / "b.csv").write_text("x,x\n1,!ant\n")
+    with raises("b.csv must name each column once; got 'x' more than once"):
+        open_stream(tmp_path / "b.csv", label="answer")
+    (tmp_path / "b.csv").write_text("x,answer\n1,!ant\n2\n")
+    with raises("b.csv must have 2 values on each line, as its header has; got 1 at line 3"):
+        open_stream([tmp_path / "a.csv", tmp_path / "b.csv"], label="answer")
+    (tmp_path / "b.csv").write_bytes(b"x,answer\n1,!ant\xff\n")
+    with raises("b.csv must be text in UTF-8; invalid start byte; save it as UTF-8"):
+        open_stream([tmp_path / "a.csv", tmp_path / "b.csv"], label="answer")
+    with raises("a table must be Parquet, CSV or TSV; got"):
+        files.TableShards(tar(tmp_path / "a.tar", [("1.cls", b"a")]))
+
+
+def test_a_column_of_texts_that_do_not_repeat_is_no_label(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_LABELS", 20)
+    X, _, _ = blobs(30)
+    with raises("column 'answer' must hold labels, which repeat themselves; got more than 20 different values"):
+        open_stream(write(tmp_path / "t", X, [f"!{i}" for i in range(30)]), label="answer")
+
+
+def test_parquet_needs_pyarrow(folder, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.dataset", None)
+    with raises("reading Parquet needs pandas and pyarrow: pip install 'naysayer[tables]'", ImportError):
+        open_stream(folder, label="answer")
+
+
+def test_bad_tars_are_named(tmp_path):
+    good = [("1.png", image("red")), ("1.cls", b"!a"), ("2.png", image("blue")), ("2.cls", b"!b")]
+    with raises("images must come in tars; got"):
+        (tmp_path / "a.csv").write_text("a")
+        features.TarShards(tmp_path / "a.csv")
+    cases = [
+        ([*good, ("3.png", b"no image"), ("3.cls", b"!a")], "x.tar: 3.png must be a whole image"),
+        ([*good, ("3.cls", b"!a")], "x.tar: 3 must have an image"),
+        ([*good, ("3.png", image("red"))], "it has no label 3.cls beside its image"),
+        (
+            [*good, ("3.png", image("red", side=7)), ("3.cls", b"!a")],
+            "3.png is 7 by 7, and the first 6 by 6; pass size=",
+        ),
+    ]
+    for members, words in cases:
+        with raises(words):
+            read(open_stream(tar(tmp_path / "x.tar", members)))
+    content = tar(tmp_path / "x.tar", good).read_bytes()
+    (tmp_path / "cut.tar").write_bytes(content[:1200])
+    with raises("cut.tar must be a whole tar file"):
+        open_stream(tmp_path / "cut.tar")
+
+
+# ---- classifiers ------------------------------------------------------------------------------------------------
+
+
+def test_a_classifier_learns_from_a_stream_and_is_saved(folder, tmp_path):
+    _, y, _ = blobs()
+    stream = open_stream(folder, label="answer")
+    model = ComplementaryClassifier(max_epochs=8, random_state=0).fit(stream)
+    inputs, _ = read(stream)
+    truth = np.array(NAMES)[y]
+    assert model.classes_.tolist() == NAMES
+    assert (model.predict(inputs) == truth).mean() > 0.9
+    _, low, high = model.estimated_accuracy_
+    assert low < (model.predict(inputs) == truth).mean() < max(high, 1.0)
+    assert {trial["network"] for trial in model.trials_} == {"mlp", "linear"}
+    model.save(tmp_path / "model")
+    again = ComplementaryClassifier.load(tmp_path / "model")
+    assert (again.predict_proba(inputs) == model.predict_proba(inputs)).all()
+    repeated = ComplementaryClassifier(max_epochs=8, random_state=0).fit(open_stream(folder, label="answer"))
+    assert (repeated.predict_proba(inputs) == model.predict_proba(inputs)).all()
+
+
+def test_a_streamed_classifier_is_the_population_that_arrays_train(folder):
+    """The network, the scale and the rows held out are what the same rows in memory give."""
+    stream = open_stream(folder, label="answer")
+    settings = {"hidden": (8,), "lr": 0.01, "batch_size": 50, "max_epochs": 4, "random_state": 5}
+    model = ComplementaryClassifier("ascent", **settings).fit(stream)
+    X, y_bar = read(stream)
+    scaled = ((X - X.mean(axis=0, dtype=float)) / X.std(axis=0, dtype=float)).astype("float32")
+    held_out = np.concatenate([stream.is_held_out(i) for i in range(len(stream.sizes))])
+    rng = generator(5)
+    rng.integers(2**31)  # the seed of the rows held out
+    options = {"seeds": [int(rng.integers(2**31, size=1)[0])], "lr": 0.01, "weight_decay": 1e-4}
+    runs = population("ascent", **options).fit(scaled, y_bar, rows=np.flatnonzero(~held_out), max_epochs=4)
+    for name, value in runs.parameters.items():
+        torch.testing.assert_close(model.members_[0].parameters[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_classifier_resumes_in_the_middle_of_a_pass(folder, tmp_path):
+    settings = {"method": "forward", "lr": 0.01, "max_epochs": 2, "random_state": 0}
+    inputs, _ = read(open_stream(folder, label="answer"))
+
+    def fit(**options):
+        stream = open_stream(folder, label="answer", leg_rows=100)
+        return ComplementaryClassifier(**settings, **options).fit(stream)
+
+    whole = fit()
+    assert whole.trials_[0]["epoch"] == 1
+    assert len(whole.history_["loss"]) == 12  # six legs per pass
+    calls = []
+
+    def stop():
+        calls.append(None)
+        if len(calls) == 5:  # in the first pass
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("naysayer.engine.population.CHECKPOINT_SECONDS", -1.0)
+        with pytest.warns(UserWarning, match="training was interrupted"):
+            fit(checkpoint=tmp_path / "c", on_epoch=stop)
+    assert (tmp_path / "c").exists()
+    resumed = fit(checkpoint=tmp_path / "c")
+    assert (resumed.predict_proba(inputs) == whole.predict_proba(inputs)).all()
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_schedule_counts_passes(folder):
+    asked = []
+
+    def schedule(epoch):
+        asked.append(epoch)
+        return 1.0
+
+    stream = open_stream(folder, label="answer", leg_rows=200)
+    ComplementaryClassifier("forward", lr=0.01, max_epochs=2, schedule=schedule, random_state=0).fit(stream)
+    assert set(asked) == {0, 1}
+    assert stream.n_legs == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"patience": 3}, "`patience` and `warm_start` must be left out where `X` is a stream"),
+        ({"warm_start": True}, "`patience` and `warm_start` must be left out where `X` is a stream"),
+        ({"method": ["forward", "forest"]}, "`method` must name networks' methods where `X` is a stream; 'forest'"),
+        ({"recipe": "consistency"}, "`recipe` must be 'plain' where `X` is a stream"),
+        ({"validation_fraction": 1e-9}, "a stream must have at least 2 labelled rows to hold out"),
+    ],
+)
+def test_what_needs_all_rows_is_refused_on_a_stream(folder, options, words):
+    with raises(words):
+        ComplementaryClassifier(**options, random_state=0).fit(open_stream(folder, label="answer"))
+
+
+def test_labels_beside_a_stream_are_refused(folder):
+    with raises("`y_bar` and `sample_weight` must be None where `X` is a stream"):
+        ComplementaryClassifier().fit(open_stream(folder, label="answer"), [0, 1])
+
+
+def test_partial_fit_learns_from_parts_and_judges_before_it_learns():
+    X, y, y_bar = blobs(1200)
+    model = ComplementaryClassifier(classes=range(K), batch_size=16, random_state=0)
+    estimates = [model.partial_fit(X[i : i + 200], y_bar[i : i + 200]).estimated_accuracy_ for i in range(0, 1200, 200)]
+    assert abs(estimates[0].estimate - 1 / K) < 0.35  # nothing was learned yet
+    assert estimates[-1].low > 0.7
+    assert (model.predict(X) == y).mean() > 0.9
+    again = ComplementaryClassifier(batch_size=16, random_state=0)
+    for i in range(0, 1200, 200):
+        again.partial_fit(X[i : i + 200], y_bar[i : i + 200], classes=range(K))
+    assert (again.predict_proba(X) == model.predict_proba(X)).all()
+    model.set_params(method="forward", lr=0.01, max_epochs=1, n_seeds=1).fit(X, y_bar)  # forgets it
+    assert not hasattr(model, "_course")
+
+
+def test_partial_fit_goes_on_as_one_loop_over_all_batches_would():
+    """Optimiser and label counts are kept from call to call: a plain loop with torch's own Adam comes to the same."""
+    X, _, y_bar = blobs(240)
+    model = ComplementaryClassifier(
+        "forward", lr=0.01, weight_decay=0.0, batch_size=60, standardize=False, random_state=1
+    )
+    build = lambda: networks.mlp(5, K, (8,))  # noqa: E731
+    model.set_params(hidden=(8,))
+    for i in range(0, 240, 60):
+        model.partial_fit(X[i : i + 60], y_bar[i : i + 60], classes=range(K))
+    seed = int(generator(1).integers(2**31))
+    network = Population(build, objectives.Forward(K), seeds=[seed]).network(0).train()
+    optimizer, objective = torch.optim.Adam(network.parameters(), lr=0.01), objectives.Forward(K)
+    for i in range(0, 240, 60):
+        optimizer.zero_grad()
+        objective(network(torch.tensor(X[i : i + 60])), torch.tensor(y_bar[i : i + 60])).backward()
+        optimizer.step()
+    expected = network.eval()(torch.tensor(X)).softmax(-1).detach().numpy()
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=2e-3, atol=1e-4)
+
+
+def test_partial_fit_counts_all_labels_that_it_has_seen():
+    X, _, _ = blobs(90)
+    model = ComplementaryClassifier("ascent", lr=0.01, batch_size=30, random_state=0)
+    labels = [np.zeros(30, dtype=int), np.ones(30, dtype=int), np.full(30, 3)]
+    for i, y_bar in enumerate(labels):
+        model.partial_fit(X[30 * i : 30 * i + 30], y_bar, classes=range(K), sample_weight=np.full(30, 1.0 + (i == 2)))
+    np.testing.assert_allclose(model._course.stack.prior[0].numpy(), [0.25, 0.25, 0.0, 0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "words"),
+    [
+        ({}, {}, "the first call of `partial_fit` must name all classes; pass classes=[...]"),
+        ({"method": ["forward", "ascent"]}, {"classes": range(K)}, "`partial_fit` trains one run"),
+        ({"lr": [0.1, 0.2]}, {"classes": range(K)}, "`method` must name one method, and `lr` one learning rate"),
+        ({"recipe": "consistency"}, {"classes": range(K)}, "`recipe` must be 'plain' for `partial_fit`"),
+        ({"method": "forest"}, {"classes": range(K)}, "'forest' needs all rows at once"),
+        ({}, {"classes": [0, 1]}, "`y_bar` must hold the classes 0, 1; got"),
+    ],
+)
+def test_partial_fits_that_cannot_be_are_refused(options, given, words):
+    X, _, y_bar = blobs(40)
+    with raises(words):
+        ComplementaryClassifier(**options).partial_fit(X, y_bar, **given)
+
+
+def test_later_calls_of_partial_fit_are_checked():
+    X, _, y_bar = blobs(40)
+    model = ComplementaryClassifier("forward", lr=0.1, random_state=0).partial_fit(X, y_bar, classes=range(K))
+    with raises("`classes` must be those of the first call, [0, 1, 2, 3]; leave them out"):
+        model.partial_fit(X, y_bar, classes=range(5))
+    with raises("`X` and `y_bar` must have the same number of rows; got 40 and 39"):
+        model.partial_fit(X, y_bar[1:])
+    with raises("X has 4 features"):
+        model.partial_fit(X[:, 1:], y_bar)
+    huge = ComplementaryClassifier("free", lr=1e30, batch_size=8, random_state=0)
+    with raises("the loss must stay finite; it was"):
+        for _ in range(5):
+            huge.partial_fit(X, y_bar, classes=range(K))
+
+
+# ---- the commands -----------------------------------------------------------------------------------------------
+
+HOW = ("--label", "answer", "--method", "forward", "--lr", "0.01", "--epochs", "6")
+
+
+def test_the_commands_stream_several_files(naysayer, folder, tmp_path):
+    """Predictions and estimates are those of the same rows in one file, read whole."""
+    paths = sorted(folder.glob("*.parquet"))
+    model = tmp_path / "model"
+    done = naysayer("train", *paths, "--out", model, *HOW)
+    assert done.code == 0, done.err
+    assert "labels: 600 'not this class'" in done.out
+    assert "columns 'x0'" in done.out or "column 'x0': number" in done.out
+    whole = tmp_path / "whole.parquet"
+    pyarrow.parquet.write_table(pyarrow.parquet.read_table(folder), whole)
+    one = naysayer("predict", model, whole, "--probabilities")
+    for place in ([*paths], [folder], [folder / "*.parquet"], [whole, "--memory", "1"]):
+        assert naysayer("predict", model, *place, "--probabilities") == one
+    kept = naysayer("predict", model, folder, "--out", tmp_path / "out.csv", "--probabilities")
+    assert "600 predictions are in" in kept.err
+    assert (tmp_path / "out.csv").read_text() == one.out
+    assert naysayer("predict", model, folder, "--json").json == naysayer("predict", model, whole, "--json").json
+    copied = naysayer("predict", model, folder, "--id", "x1").out.splitlines()[0]
+    assert copied == "row,x1,prediction,probability"
+    streamed = naysayer("evaluate", model, folder, "--json").json
+    assert streamed.pop("rows") == 600
+    in_memory = naysayer("evaluate", model, whole, "--json").json
+    assert streamed["labels"].split(" (")[0] == in_memory["labels"].split(" (")[0]
+    assert streamed["accuracy"] == in_memory["accuracy"]
+    assert streamed["classes"] == in_memory["classes"]
+
+
+def test_the_command_trains_on_one_file_as_asked(naysayer, folder, tmp_path):
+    place, out = folder / "part-0.parquet", tmp_path / "model"
+    done = naysayer("train", place, "--out", out, *HOW, "--memory", "1", "--json")
+    assert done.json["rows"] == 150
+    assert done.json["classes"] == NAMES
+    assert naysayer("train", place, "--out", out, *HOW, "--memory", "1", "--json", "--force").json == done.json
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--memory", "0", "--label", "answer"), "--memory must be a whole number of at least 1; got 0"),
+        ((), "Missing option '--label': the column that holds the labels"),
+        (("--label", "answer", "--numeric", "answer"), "a column must have one use; 'answer' is the label"),
+        (("--label", "answer", "--report", "report.html"), "--report needs all rows in memory"),
+        (("--label", "answer", "--classes", "ant,bee"), "part-0.parquet: column 'answer': "),
+        (("--label", "nothing"), "the table must have a column 'nothing'"),
+    ],
+)
+def test_the_command_says_what_is_wrong_in_one_line(naysayer, folder, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    done = naysayer("train", folder, "--out", tmp_path / "model", *arguments)
+    assert done.code == 2
+    assert words in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_checkpoint_of_other_files_is_refused(naysayer, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(ComplementaryClassifier, "_drop_checkpoints", lambda *_: None)
+    assert naysayer("train", folder, "--out", tmp_path / "model", *HOW).code == 0
+    X, _, y_bar = blobs(300, seed=1)
+    write(folder, X, answers(y_bar))
+    done = naysayer("train", folder, "--out", tmp_path / "model", *HOW, "--force")
+    assert "is of other data or settings" in done.err
+    assert "--restart" in done.err
