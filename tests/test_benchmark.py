@@ -234,8 +234,10 @@ def test_what_was_cut_short_resumes_and_ends_the_same(tmp_path, monkeypatch):
     assert benchmark(runs, methods, tmp_path / "cut", limit=1e-9, show=False).runs == 4
     assert not (tmp_path / "cut").exists()
     clock = iter([0.0, 0.5, *[2.0] * 1000])  # time runs out within the first group
+    day = iter([0.0, 0.0, 0.0, *[2.0] * 1000])
     with monkeypatch.context() as patch:
         patch.setattr(job.time, "monotonic", lambda: next(clock))
+        patch.setattr(job.time, "time", lambda: next(day))
         assert benchmark(runs, methods, tmp_path / "cut", limit=1.0, show=False).runs == 4
     assert len(list((tmp_path / "cut" / "checkpoints").iterdir())) == 1
     assert benchmark(runs, methods, tmp_path / "cut", show=False).runs == 0
@@ -267,7 +269,7 @@ def test_an_interrupted_one_resumes(naysayer, tmp_path, monkeypatch):
 def test_only_what_is_new_is_trained_and_folders_add_up(tmp_path, monkeypatch):
     trained = []
     real = job._train
-    monkeypatch.setattr(job, "_train", lambda group, *rest: trained.extend(group) or real(group, *rest))
+    monkeypatch.setattr(job, "_train", lambda group, *rest, **how: trained.extend(group) or real(group, *rest, **how))
     methods = find_methods(["forward", "free"])
 
     def call(folder, **asked):
@@ -291,6 +293,14 @@ def test_networks_for_images_get_images(tmp_path):
     runs = list_runs(labels=["several"], networks=["convolution", "linear"], methods=methods, **FEW | {"epochs": 1})
     assert benchmark(runs, methods, tmp_path, show=False).runs == 0
     assert len(job.read_results(tmp_path)) == 2
+
+
+def test_where_the_rate_falls_to_zero_the_last_epoch_is_taken(tmp_path):
+    methods = find_methods(["forward"])
+    runs = list_runs(labels=["uniform"], recipes=["consistency"], methods=methods, **FEW)
+    benchmark(runs, methods, tmp_path, show=False)
+    (row,) = job.read_results(tmp_path).values()
+    assert (row.schedule, row.epoch, row.test_accuracy) == ("cosine", 2, row.last_accuracy)
 
 
 def test_a_method_that_cannot_learn_from_some_labels_sits_them_out(naysayer, tmp_path):
@@ -377,6 +387,28 @@ def test_the_rate_is_chosen_by_what_was_held_out():
     assert chosen.oracle == [0.85, 0.5]
 
 
+def test_what_a_no_is_worth_is_told_beside_the_paper(tmp_path):
+    given = {"recipe": "consistency", "labels": "uniform", "method": "forward", "test_accuracy": 0.9}
+    rows = [
+        a_row(**given, dataset="mnist", network="pooled", epochs=5),
+        a_row(**given | {"test_accuracy": 0.95}, dataset="mnist", network="pooled", epochs=9),
+        a_row(**given, dataset="cifar10", network="resnet18"),
+        a_row(**given | {"recipe": "plain"}, dataset="fashion", network="pooled"),
+        a_row(**given | {"labels": "noisy"}, dataset="kuzushiji", network="pooled"),
+        a_row(**given, dataset="digits", network="pooled"),
+    ]
+    first, *_ = page.sections(rows, tmp_path)
+    assert first.title == "What one “no” per image is worth"
+    table = first.items[1]
+    assert table.columns == ["the paper's best", "consistency, pooled", "consistency, resnet18"]
+    assert {name: [getattr(c, "mean", c) for c in cells] for name, cells in table.rows.items()} == {
+        "MNIST": ["93.3 ± 0.2", 95.0, "–"],  # of the most epochs
+        "CIFAR-10": ["36.8 ± 0.6", "–", 90.0],
+    }
+    assert (tmp_path / "worth.svg").read_text(encoding="utf8").count("guessing") == 1
+    assert not [section for section in page.sections(rows[3:4], tmp_path) if section.name == "worth"]
+
+
 def test_a_run_that_failed_at_once_has_no_accuracy():
     (run,) = list_runs(labels=["uniform"], methods=find_methods(["forward"]), **FEW)
     runs = Population(lambda: mlp(2, 3), Forward(3), lr=0.1, device="cpu")
@@ -441,7 +473,8 @@ def test_the_command_says_what_is_left(naysayer, tmp_path):
     assert (done.json["left"], len(done.json["runs"])) == (0, 2)
     text = (tmp_path / "page.md").read_text(encoding="utf8")
     assert "Digits, mlp, plain, 1 epoch\n" in text
-    assert (tmp_path / "digits-mlp-plain-1.png").is_file()
+    assert (tmp_path / "estimates.png").is_file()
+    assert not (tmp_path / "digits-mlp-plain-1.png").exists()  # one method alone is compared with nothing
     assert (tmp_path / "estimates.svg").is_file()
     assert "--method forward --epochs 1 --rates 0.003,0.01 --seeds 1" in text
     assert re.search(r"forward +\d+\.\d", naysayer(*command).out)
@@ -457,7 +490,7 @@ def test_the_example_on_the_page_is_the_one_in_the_folder():
 
 
 def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
-    for name in ("draw_methods", "draw_estimates"):
+    for name in ("draw_worth", "draw_methods", "draw_estimates"):
         monkeypatch.setattr(page, name, lambda *arguments: Path(f"{arguments[-1]}.png"))
     monkeypatch.setattr(page, "write_html", lambda *_: None)
     (tmp_path / "benchmark").mkdir()
@@ -468,3 +501,6 @@ def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
     written = (tmp_path / "benchmark.md").read_text(encoding="utf8")
     command = "naysayer benchmark --draw --out docs/benchmark --markdown docs/benchmark.md"
     assert (ROOT / "docs" / "benchmark.md").read_text(encoding="utf8") == written, f"run: {command}"
+    told = (ROOT / "docs" / "recipes.md").read_text(encoding="utf8")
+    for line in re.findall(r"^\| (?:\S*MNIST|CIFAR-10) \|.*$", written.split("<a id")[1], re.MULTILINE):
+        assert re.sub(r" ± [\d.]+", "", line) in told  # which tells it without deviations

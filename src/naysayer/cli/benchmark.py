@@ -9,14 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from naysayer.cli.console import (
+    Checkpoints,
     DataFolder,
     Device,
     Json,
+    RayAddress,
+    TaskCpus,
+    TaskGpus,
     check_writable,
     numbers,
     optional_count,
     print_json,
     print_table,
+    who_trains,
     words,
 )
 from naysayer.cli.data import dataset_names
@@ -54,6 +59,10 @@ def benchmark(
     write_labels: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the labels as files into this folder; train nothing.")
     ] = None,
+    ray: RayAddress = None,
+    task_cpus: TaskCpus = 1,
+    task_gpus: TaskGpus = None,
+    checkpoints: Checkpoints = None,
     device: Device = "auto",
     folder: DataFolder = None,
     as_json: Json = False,
@@ -88,7 +97,8 @@ def benchmark(
         job.add_results(out, found.values())
     left = job.Left(0, {})
     if not draw:
-        left = job.benchmark(runs, methods, out, data=data, device=device, limit=limit)
+        with who_trains(ray, checkpoints, out / "checkpoints", task_cpus, task_gpus, device) as workers:
+            left = job.benchmark(runs, methods, out, data=data, device=device, limit=limit, workers=workers)
     rows = job.read_results(out)
     for (name, said), why in left.refused.items():
         if not rows:

@@ -9,14 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from naysayer.cli.console import (
+    Checkpoints,
     DataFolder,
     Device,
     Json,
+    RayAddress,
+    TaskCpus,
+    TaskGpus,
     check_writable,
     optional_count,
     percent,
     print_json,
     print_table,
+    who_trains,
     words,
 )
 from naysayer.cli.data import dataset_names
@@ -74,6 +79,10 @@ def reproduce(
         str, typer.Option(help="Train only the jobs with this in their names, such as resnet-ascent.")
     ] = "",
     markdown: Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")] = None,
+    ray: RayAddress = None,
+    task_cpus: TaskCpus = 1,
+    task_gpus: TaskGpus = None,
+    checkpoints: Checkpoints = None,
     device: Device = "auto",
     folder: DataFolder = None,
     as_json: Json = False,
@@ -88,7 +97,9 @@ def reproduce(
     )
     check_writable(out)
     data = None if folder is None else str(folder)
-    sections = job.reproduce(chosen, out, scale, data=data, device=device, train=not draw, only=only, markdown=markdown)
+    how: dict[str, Any] = {"data": data, "device": device, "train": not draw, "only": only, "markdown": markdown}
+    with who_trains(None if draw else ray, checkpoints, out / "jobs", task_cpus, task_gpus, device) as workers:
+        sections = job.reproduce(chosen, out, scale, workers=workers, **how)
     if as_json:
         tables = [asdict(table) for section in sections for table in _tables(section)]
         print_json({"report": str(out / "report.html"), "tables": tables})

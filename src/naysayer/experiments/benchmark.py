@@ -1,9 +1,9 @@
 """The benchmark: methods, data sets, labels, networks and recipes, each combination trained and chosen alike.
 
 A row of ``results.csv`` is one run: a method with one seed and one learning rate. Nine tenths of the training rows
-train; the others choose, by their complementary labels alone: the epoch of each run, and the learning rate of each
-seed. Complementary labels of the test images, which had no part in it, estimate the accuracy of what was chosen. True
-labels only say how well that went.
+train; the others choose, by their complementary labels alone: the learning rate of each seed, and the epoch of each
+run, which is the last one where the rate falls to zero. Complementary labels of the test images, which had no part in
+it, estimate the accuracy of what was chosen. True labels only say how well that went.
 
 Runs are trained together, as many as the network can stack, and what a run becomes does not depend on the others. So
 runs are what is counted: those that are in the file are not trained again, whatever else is asked for beside them.
@@ -11,7 +11,6 @@ runs are what is counted: those that are in the file are not trained again, what
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import functools
 import hashlib
@@ -20,7 +19,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +38,7 @@ from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, pick_device
 from naysayer.engine.recipe import RECIPES
 from naysayer.experiments.benchmark_labels import DRAWN, DRAWS, LABELLINGS, Labels, draw
+from naysayer.experiments.tasks import Here, Task, Workers
 from naysayer.labels import transition
 from naysayer.labels.weights import inverse_tensor
 from naysayer.measure import metrics
@@ -92,6 +92,7 @@ SETTINGS: dict[str, dict[str, Training]] = {  # recipe → network
         "linear": _PLAIN,
         "mlp": _PLAIN,
         "convolution": replace(_PLAIN, rates=(2.5e-4, 1e-3)),
+        "pooled": _PLAIN_IMAGES,
         "resnet8": _PLAIN_IMAGES,
         "resnet18": _PLAIN_IMAGES,
         "resnet34": _PLAIN_IMAGES,
@@ -99,6 +100,7 @@ SETTINGS: dict[str, dict[str, Training]] = {  # recipe → network
     "consistency": {
         "mlp": _CONSISTENT["dense"],
         "convolution": _CONSISTENT["convolution"],
+        "pooled": _CONSISTENT_IMAGES,
         "resnet8": _CONSISTENT_IMAGES,
         "resnet18": _CONSISTENT_IMAGES,
         "resnet34": _CONSISTENT_IMAGES,
@@ -148,8 +150,8 @@ class Run:
 class Row(Run):
     """What a run came to. Accuracies are shares; epochs count from 1, and 0 is none: the run failed at once."""
 
-    epoch: int  # chosen by the complementary labels held out
-    valid_accuracy: float  # what chose it, which is no estimate any more
+    epoch: int  # chosen by the complementary labels held out, or the last
+    valid_accuracy: float  # what chose it and its rate, which is no estimate any more
     test_accuracy: float  # the truth
     estimate: float  # from complementary labels that had no part in choosing, with its 95 % interval
     low: float
@@ -332,6 +334,7 @@ def benchmark(
     data: str | None = None,
     device: str = "auto",
     limit: float | None = None,
+    workers: Workers | None = None,
     show: bool = True,
 ) -> Left:
     """Train those runs that are not among the results in a folder, and add them.
@@ -344,9 +347,10 @@ def benchmark(
     data : a folder of data sets; see :func:`naysayer.data.datasets.load`.
     device : "auto", "cpu" or "cuda".
     limit : seconds after which no epoch is begun.
+    workers : who trains; None: this process. See :mod:`naysayer.experiments.tasks`.
     show : whether to show a progress bar.
     """
-    until = None if limit is None else time.monotonic() + limit
+    end = None if limit is None else time.time() + limit  # the moment is the same on all machines
     folder = Path(out)
     known = read_results(folder)
     by_name = {method.name: method for method in methods}
@@ -355,21 +359,28 @@ def benchmark(
         _load(name, data)  # a data set that cannot be had is said before hours of training, not after
     refused: dict[tuple[str, str], str] = {}
     left = 0
+    workers = workers or Here(folder / "checkpoints")
     with progress_bar(sum(run.epochs for run in missing), "training", show=show) as bar:
-        for group in _groups(missing):
-            first = group[0]
-            labels = _labels(first.dataset, first.labels, data)
-            objectives, unfit = _objectives(group, by_name, labels, _load(first.dataset, data)[0].n_classes)
-            refused |= unfit
-            bar(sum(run.epochs for run in group if run.method not in objectives), _title(first))
-            for part in _by_layer(group, objectives):
-                rows = None
-                if until is None or time.monotonic() < until:
-                    rows = _train(part, objectives, labels, folder, data, device, until, bar)
-                if rows is None:
-                    left += len(part)
-                else:
-                    add_results(folder, rows)
+
+        def tasks() -> Iterator[Task]:
+            for group in _groups(missing):
+                first = group[0]
+                labels = _labels(first.dataset, first.labels, data)
+                objectives, unfit = _objectives(group, by_name, labels, _load(first.dataset, data)[0].n_classes)
+                refused.update(unfit)
+                bar(sum(run.epochs for run in group if run.method not in objectives), _title(first))
+                for part in _by_layer(group, objectives):
+                    of_part = tuple(by_name[name] for name in dict.fromkeys(run.method for run in part))
+                    given = (tuple(part), of_part, data, device, end)
+                    size = sum(run.epochs for run in part)
+                    yield Task(_title(first), _train, given, f"{_digest(part)}.checkpoint", size)
+
+        for task, rows in workers.do(tasks(), bar):
+            if rows is None:
+                left += len(task.arguments[0])
+            else:
+                add_results(folder, rows)
+                workers.forget(task)
     return Left(left, refused)
 
 
@@ -416,18 +427,23 @@ def _by_layer(group: list[Run], objectives: dict[str, Objective]) -> list[list[R
 
 
 def _train(
-    group: list[Run],
-    objectives: dict[str, Objective],
-    labels: Labels,
-    folder: Path,
+    group: tuple[Run, ...],
+    methods: tuple[Method, ...],
     data: str | None,
     device: str,
-    until: float | None,
+    end: float | None,
+    *,
+    checkpoint: Path,
     bar: Bar,
 ) -> list[Row] | None:
     """Train a group from its checkpoint if there is one; None where time ran out before its last epoch."""
+    if end is not None and time.time() >= end:
+        return None
+    until = None if end is None else time.monotonic() + end - time.time()
     first = group[0]
+    labels = _labels(first.dataset, first.labels, data)
     given, _ = _load(first.dataset, data)
+    objectives, _ = _objectives(list(group), {method.name: method for method in methods}, labels, given.n_classes)
     X_train, X_test = (_shaped(X, first) for X in (given.X_train, given.X_test))
     splits = {seed: _split(seed, len(X_train), labels.test is None) for seed in {run.seed for run in group}}
     chosen = pick_device(device)
@@ -451,8 +467,7 @@ def _train(
         recipe=made(first.recipe, kind, shape, first.epochs),
         device=chosen,
     )
-    checkpoint = folder / "checkpoints" / f"{_digest(group)}.checkpoint"
-    start, share = time.perf_counter(), len(group)
+    start = time.perf_counter()
     population.fit(
         X_train,
         labels.train,
@@ -460,10 +475,10 @@ def _train(
         rows=np.stack([splits[run.seed].train for run in group]),
         validation_rows=np.stack([splits[run.seed].choose for run in group]),
         test=(X_test, given.y_test),
-        select="accuracy",
+        select="accuracy" if first.schedule == "constant" else "last",
         checkpoint=checkpoint,
         until=until,
-        bar=lambda advance=1, label=None: bar(advance * share, label),
+        bar=lambda advance=1, label=None: bar(advance / first.epochs, label),
     )
     if population.interrupted:
         raise KeyboardInterrupt
@@ -487,9 +502,6 @@ def _train(
         predicted = population.logits(inputs, run=m).argmax(dim=-1).numpy()
         interval = metrics.accuracy_interval(y_bar, predicted, given.n_classes, transition=labels.transition)
         rows.append(_row(run, population, m, interval, len(y_bar), about))
-    checkpoint.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # others may lie beside it
-        checkpoint.parent.rmdir()
     return rows
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from naysayer.common.files import write_text
 from naysayer.experiments.benchmark import HELD_OUT, HUMAN_LABELS, Row, Run
 from naysayer.experiments.benchmark_labels import LABELLINGS
+from naysayer.experiments.paper import TABLE_3
 from naysayer.experiments.plots import _drawing
 from naysayer.experiments.report import Cell, Figure, Section, Table, write_html, write_markdown
 from naysayer.experiments.selection import cell
@@ -38,11 +39,12 @@ STYLES = {  # Okabe and Ito's colours; the marker tells labels apart without the
     HUMAN_LABELS: ("#0072B2", "o"),
 }
 TEXT = (
-    f"{100 * HELD_OUT:.0f} % of the training images choose the epoch of each run and the learning rate of each seed, "
-    "by their complementary labels alone. The oracle chooses by the true test accuracy, which nobody can. The estimate "
-    "comes from complementary labels that had no part in the choice: those of the test images or, where people "
-    "labelled, of another tenth of the training images. Estimate and bounds are means over the seeds, each of which "
-    "has labels of its own to estimate from. Methods that have a place for Q know it."
+    f"{100 * HELD_OUT:.0f} % of the training images choose the learning rate of each seed and the epoch of each run, "
+    "by their complementary labels alone; where the rate falls along a cosine, the epoch is the last. The oracle "
+    "chooses by the true test accuracy, which nobody can. The estimate comes from complementary labels that had no "
+    "part in the choice: those of the test images or, where people labelled, of another tenth of the training images. "
+    "Estimate and bounds are means over the seeds, each of which has labels of its own to estimate from. Methods that "
+    "have a place for Q know it."
 )
 
 
@@ -99,7 +101,8 @@ def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
     """Make a section of each data set, network and recipe, and one of all estimates; draw their figures."""
     listed = list(rows)
     found = by_setup(listed)
-    out: list[Section] = []
+    out: list[Section] = [_worth(found, folder)] if _learned(found) else []
+    text = TEXT
     for setup, by_labels in found.items():
         name = f"{setup.dataset}-{setup.network}-{setup.recipe}-{setup.epochs}"
         methods = ordered(by_labels)
@@ -110,14 +113,51 @@ def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
             _how(setup, [row for row in listed if _setup(row) == setup]),
         )
         details = [_details(labels, {m: c[m] for m in methods if m in c}) for labels, c in by_labels.items()]
-        path = draw_methods(by_labels, methods, folder / name)
-        text = TEXT if not out else ""
-        figure = Figure("True test accuracy by method and labels", path, "Bars: one standard deviation over the seeds.")
-        out.append(Section(name, title_of(setup), text, [figure, overview, *details]))
+        figures = []
+        if len(methods) > 1:  # one alone is compared with nothing
+            path = draw_methods(by_labels, methods, folder / name)
+            under = "Bars: one standard deviation over the seeds."
+            figures = [Figure("True test accuracy by method and labels", path, under)]
+        out.append(Section(name, title_of(setup), text, [*figures, overview, *details]))
+        text = ""
     chosen = [row for by_labels in found.values() for c in by_labels.values() for one in c.values() for row in one.rows]
     if chosen:
         out.append(_estimates(chosen, folder))
     return out
+
+
+def _learned(found: dict[Run, dict[str, dict[str, Chosen]]]) -> dict[str, dict[str, Chosen]]:
+    """What forward correction comes to by consistent views, from one uniform label per image: by data set and network.
+
+    Of several numbers of epochs, the most.
+    """
+    out: dict[str, dict[str, Chosen]] = {}
+    for setup, by_labels in found.items():  # which come by their epochs
+        chosen = by_labels.get("uniform", {}).get("forward")
+        if setup.dataset in TABLE_3 and setup.recipe == "consistency" and chosen is not None and chosen.rows:
+            out.setdefault(setup.dataset, {})[setup.network] = chosen
+    return out
+
+
+def _worth(found: dict[Run, dict[str, dict[str, Chosen]]], folder: Path) -> Section:
+    """What was known in 2019, and what is known now, from the same labels."""
+    learned = _learned(found)
+    networks = sorted({network for networks in learned.values() for network in networks})
+    rows: dict[str, list[Cell | str | float]] = {}
+    for dataset, networks_of in learned.items():
+        best, deviation = max(TABLE_3[dataset])
+        cells = [cell(networks_of[n].accuracy) if n in networks_of else "–" for n in networks]
+        rows[TITLES[dataset]] = [f"{best:.1f} ± {deviation:.1f}", *cells]
+    seeds = {len(chosen.rows) for networks_of in learned.values() for chosen in networks_of.values()}
+    text = (
+        "One “no” per image, the same kind of labels: the best of the paper's methods in 2019 (its errata's Table 3), "
+        "and forward correction with views that must agree, today. Nothing is chosen by a true label. Mean and "
+        f"deviation over the seeds, of which there are {' or '.join(map(str, sorted(seeds)))}."
+    )
+    path = draw_worth(learned, folder / "worth")
+    columns = ["the paper's best", *(f"consistency, {network}" for network in networks)]
+    table = Table("True test accuracy in percent", columns, rows)
+    return Section("worth", "What one “no” per image is worth", text, [Figure("Then and now", path), table])
 
 
 def ordered(by_labels: dict[str, dict[str, Chosen]]) -> list[str]:
@@ -186,6 +226,37 @@ def _estimates(chosen: list[Row], folder: Path) -> Section:
 
 
 # ---- figures -----------------------------------------------------------------------------------------------------
+
+
+def draw_worth(learned: dict[str, dict[str, Chosen]], path: Path) -> Path:
+    """Draw, for each data set, the paper's best and what each network comes to now."""
+    marks = {"mlp": ("#56B4E9", "s"), "pooled": ("#0072B2", "o")}
+    with _drawing(path, 5.6, 0.8 + 0.34 * len(learned)) as figure:
+        axes = figure.subplots()
+        for place, (dataset, networks) in enumerate(learned.items()):
+            then = max(TABLE_3[dataset])[0]
+            now = {network: 100 * chosen.accuracy.mean() for network, chosen in networks.items()}
+            axes.plot([then, max(now.values())], [place, place], color="0.8", lw=2.5, solid_capstyle="round", zorder=1)
+            drawn = {"the paper's best, 2019": (then, "#999999", "D")} | {
+                f"consistent views, {network}": (value, *marks.get(network, ("#009E73", "^")))
+                for network, value in now.items()
+            }
+            for label, (value, colour, marker) in drawn.items():
+                known = axes.get_legend_handles_labels()[1]
+                axes.plot(
+                    value, place, marker, color=colour, ms=5.5, mew=0, label=None if label in known else label, zorder=2
+                )
+            axes.annotate(f"{max(now.values()):.1f}", (max(now.values()), place), (7, 0), textcoords="offset points",
+                          va="center", annotation_clip=False)  # fmt: skip
+            axes.annotate(f"{then:.1f}", (then, place), (-7, 0), textcoords="offset points", va="center", ha="right")
+        axes.set(yticks=range(len(learned)), yticklabels=[TITLES[d] for d in learned], ylim=(len(learned) - 0.5, -0.5))
+        axes.set(xlim=(0, 106), xticks=range(0, 101, 20), xlabel="true test accuracy (%)")
+        axes.axvline(10, color="0.6", lw=0.6, ls=":", zorder=0)
+        axes.text(10, len(learned) - 0.55, " guessing", color="0.4", ha="left", va="bottom")
+        axes.grid(axis="x")
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper center", ncols=3, columnspacing=1.2, handletextpad=0.3)
+    return Path(f"{path}.png")
 
 
 def draw_methods(by_labels: dict[str, dict[str, Chosen]], methods: Sequence[str], path: Path) -> Path:

@@ -150,7 +150,29 @@ def save(result: Result, folder: Path) -> None:
 
 
 def do(job: Job, folder: Path, data: str | None = None, device: str = "auto", bar: Bar | None = None) -> Result:
-    """Train a job's population, going on from its checkpoint if there is one, and save what it found."""
+    """Train a job's population, save what it found, and drop its checkpoint if nobody will go on from it."""
+    return keep(train(job, data, device, checkpoint=folder / f"{job.file}.checkpoint", bar=bar), folder)
+
+
+def keep(result: Result, folder: Path) -> Result:
+    """Save a result, and drop the checkpoint that nobody needs any more."""
+    save(result, folder)
+    if is_whole(result.job):
+        (folder / f"{result.job.file}.checkpoint").unlink(missing_ok=True)
+    kept = find(result.job, folder)  # as written, so that a result is the same whether it was made or found
+    assert kept is not None
+    return kept
+
+
+def is_whole(job: Job) -> bool:
+    """Whether a job has all of the paper's epochs, so that nobody will go on with it."""
+    return job.epochs >= job.paper_epochs
+
+
+def train(
+    job: Job, data: str | None = None, device: str = "auto", *, checkpoint: Path, bar: Bar | None = None
+) -> Result:
+    """Train a job's population, going on from its checkpoint if there is one; the bar is told of each epoch."""
     given = _read(job.dataset, data)
     X, y, X_test, y_test, n_classes = _cut(job, given)
     rows, validation_rows = _split(job, len(X))
@@ -170,7 +192,6 @@ def do(job: Job, folder: Path, data: str | None = None, device: str = "auto", ba
         compiled=images and chosen.type == "cuda",
         device=chosen,
     )
-    checkpoint = folder / f"{job.file}.checkpoint"
     start = time.perf_counter()
     population.fit(
         X,
@@ -199,12 +220,7 @@ def do(job: Job, folder: Path, data: str | None = None, device: str = "auto", ba
     bins = [_bins(population, m, X_test, y_test, n_classes) for m in range(len(job.runs))] if job.reliability else []
     left = job.epochs - len(population.history["loss"])  # where every run broke off before the last epoch
     history = {k: np.pad(v, ((0, left), (0, 0)), constant_values=np.nan) for k, v in population.history.items()}
-    save(Result(job, history, about, bins), folder)
-    if job.epochs >= job.paper_epochs:
-        checkpoint.unlink(missing_ok=True)
-    result = find(job, folder)  # as written, so that a result is the same whether it was made or found
-    assert result is not None
-    return result
+    return Result(job, history, about, bins)
 
 
 @functools.lru_cache(maxsize=1)  # the jobs of one data set follow each other

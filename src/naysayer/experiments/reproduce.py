@@ -17,6 +17,7 @@ from naysayer.experiments.jobs import Job, Result
 from naysayer.experiments.report import Section, Table, write_csv, write_html, write_markdown
 from naysayer.experiments.scale import TITLES, Scale
 from naysayer.experiments.sweeps import SWEEPS
+from naysayer.experiments.tasks import Here, Task, Workers
 
 
 class Experiment(NamedTuple):
@@ -58,6 +59,7 @@ def reproduce(
     train: bool = True,
     only: str = "",
     markdown: str | Path | None = None,
+    workers: Workers | None = None,
     show: bool = True,
 ) -> list[Section]:
     """Run experiments and write ``report.html``, figures, tables and every curve under `out`.
@@ -75,6 +77,7 @@ def reproduce(
     train : if false, draw what is there, with as many epochs as it has, and train nothing.
     only : train only the jobs whose names have this in them, such as "resnet-ascent": one stretch of a long experiment.
     markdown : also write the report as this file.
+    workers : who trains; None: this process. See :mod:`naysayer.experiments.tasks`.
     show : whether to show a progress bar.
 
     Returns
@@ -98,10 +101,13 @@ def reproduce(
     missing = [job for job in wanted.values() if shelf.find(job) is None]
     for name in dict.fromkeys(job.dataset for job in missing):
         datasets.get(name, data)  # a data set that cannot be had is said before hours of training, not after
-    with progress_bar(sum(job.cost * job.epochs for job in missing), "training", show=show) as bar:
-        for job in missing:
-            bar(0, job.name)
-            shelf.results[job.file] = jobs.do(job, shelf.folder, data, device, _scaled(bar, job.cost))
+    tasks = [_task(job, data, device) for job in missing]
+    workers = workers or Here(shelf.folder)
+    with progress_bar(sum(task.size for task in tasks), "training", show=show) as bar:
+        for task, result in workers.do(tasks, bar):
+            shelf.results[result.job.file] = jobs.keep(result, shelf.folder)
+            if jobs.is_whole(result.job):
+                workers.forget(task)
     sections: dict[str, Section] = {}
     for name in EXPERIMENTS:
         if name in chosen:
@@ -160,9 +166,15 @@ class Shelf:
         return sorted(found, key=lambda s: (s.quick, s.trials is not None, -(s.trials or 0)))
 
 
-def _scaled(bar: Bar, cost: float) -> Bar:
-    """A bar whose every step counts for more."""
-    return lambda advance=1, label=None: bar(advance * cost, label)
+def _task(job: Job, data: str | None, device: str) -> Task:
+    """Make a job a task; its name is that of its files."""
+    return Task(job.name, _train, (job, data, device), f"{job.file}.checkpoint", job.cost * job.epochs)
+
+
+def _train(job: Job, data: str | None, device: str, *, checkpoint: Path, bar: Bar) -> Result:
+    """Train a job; each epoch is a share of it."""
+    share = 1 / job.epochs
+    return jobs.train(job, data, device, checkpoint=checkpoint, bar=lambda advance=1, label=None: bar(share, label))
 
 
 def _write(sections: list[Section], folder: Path, markdown: str | Path | None, about: dict[str, Any]) -> None:
