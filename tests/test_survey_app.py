@@ -161,7 +161,7 @@ def test_a_full_disk_is_told_and_can_be_tried_again(client, store, monkeypatch):
 
 
 def test_pages_show_texts_as_text_and_load_nothing_from_elsewhere(client, store):
-    token = store.new_owner_token()
+    token = store.new_link()
     join(client, token)
     for k in range(400):
         send(client, store, letter(k, age={"is": "a0"}, vote={"not": "v2"}, leave={"not": "l0"}, stole={"drawn": "y"}))
@@ -183,7 +183,6 @@ def test_respondents_get_no_cookie_and_no_form_for_private_answers(client, store
     assert "<form" not in response.text
     assert "<input" not in response.text
     assert not re.search(r"\sname=(?!\"(viewport|color-scheme|theme-color)\")", response.text)
-    assert client.get("/", follow_redirects=False).headers["location"] == f"/s/{store.key}"
 
 
 def test_the_script_gets_the_matrix_that_the_estimates_use(client, store):
@@ -239,28 +238,36 @@ OWNED = ("/results", "/results/prediction/vote", "/api/results")
 def test_results_are_for_the_owner_alone(store, site):
     headers = {"host": "survey.example.org"} if site.public else {}
     client = TestClient(make_app(SURVEY, store, site), base_url=site.origin, headers=headers)
-    old, token = store.new_owner_token(), store.new_owner_token()
+    link, token = store.new_link(), store.admit(store.new_link())
     for path in OWNED:
         assert client.get(path).status_code == 401
         assert client.get(path, headers={"authorization": "Bearer wrong"}).status_code == 401
-        assert client.get(path, headers={"authorization": f"Bearer {old}"}).status_code == 401
+        assert client.get(path, headers={"authorization": f"Bearer {link}"}).status_code == 401
         assert client.get(path, headers={"cookie": f"{site.cookie}={store.key}"}).status_code == 401
         assert list(client.get(path).json()) == ["error"]
         assert client.get(path, headers={"authorization": f"Bearer {token}"}).status_code == 200
-    assert join(client, old).status_code == 401
-    joined = join(client, token)
+    assert join(client, "wrong").status_code == 401
+    joined = join(client, link)
+    assert link not in joined.headers["set-cookie"]
     assert joined.json() == {"to": "/results"}
     cookie = joined.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert ("Secure" in cookie) == bool(site.public)
     assert client.get("/results").status_code == 200
-    store.new_owner_token()
-    assert client.get("/results").status_code == 401, "the token before has ended"
+    store.new_link()
+    assert client.get("/results").status_code == 200, "a new link ends nothing"
+    client.cookies.clear()
+    assert join(client, link).status_code == 401, "it was opened before"
+    assert client.get("/results", headers={"authorization": f"Bearer {token}"}).status_code == 200
+    store.end_links()
+    assert client.get("/results", headers={"authorization": f"Bearer {token}"}).status_code == 401
 
 
-def test_a_public_survey_opens_by_its_link_alone(store):
-    client = TestClient(make_app(SURVEY, store, PUBLIC), base_url=PUBLIC.origin)
+@pytest.mark.parametrize("site", [LOCAL, PUBLIC], ids=["local", "public"])
+def test_a_survey_opens_by_its_link_alone(store, site):
+    """On this machine's own address too: others may be logged in here."""
+    client = TestClient(make_app(SURVEY, store, site), base_url=site.origin)
     assert client.get("/").status_code == 404
     assert client.get(f"/s/{store.key}").status_code == 200
     assert send(client, store, letter()).json() == {"new": True}
@@ -268,7 +275,7 @@ def test_a_public_survey_opens_by_its_link_alone(store):
 
 @pytest.fixture
 def owner(client, store):
-    join(client, store.new_owner_token())
+    join(client, store.new_link())
     return client
 
 
@@ -329,7 +336,7 @@ def test_a_question_alone_has_no_table(tmp_path):
     survey = Survey("One", "", SURVEY.questions[1:2])
     store = SurveyStore(tmp_path / "one.db", survey)
     client = TestClient(make_app(survey, store, LOCAL), base_url=LOCAL.origin)
-    join(client, store.new_owner_token())
+    join(client, store.new_link())
     store.add("0" * 32, {"vote": {"not": "v0"}})
     page = client.get("/results").text
     assert "Two questions together" not in page
@@ -377,7 +384,7 @@ def test_whatever_the_description_allows_gets_an_answer_that_it_describes(store)
     """Fuzzed with the real link and the owner's token, so that requests come past both."""
     schemathesis = pytest.importorskip("schemathesis")
     hypothesis = pytest.importorskip("hypothesis")
-    headers = SENT | {"authorization": f"Bearer {store.new_owner_token()}"}
+    headers = SENT | {"authorization": f"Bearer {store.admit(store.new_link())}"}
     with served(lambda site: make_app(SURVEY, store, site)) as site:
         schema = schemathesis.openapi.from_url(f"{site.origin}/api/openapi.json")
         names = ("not_a_server_error", "status_code_conformance", "content_type_conformance")

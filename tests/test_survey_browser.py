@@ -463,7 +463,7 @@ def test_the_owner_sees_no_result_of_few_people(browser, store, address):
     for i in range(60):
         team = "id-public2-zq" if i < 4 else f"id-public{i % 2}-zq"
         store.add(f"{i:032x}", {"public": {"is": team}, "complement": {"not": f"id-complement{i % 5}-zq"}})
-    page.goto(f"{origin}/join#{store.new_owner_token()}")
+    page.goto(f"{origin}/join#{store.new_link()}")
     page.wait_for_url("**/results")
     assert page.locator(".card", has_text="What about calibrated?").first.locator(".bar-chart").count() == 0
     assert page.locator(".cross thead th").all_inner_texts()[2] == "Words public2 qz", "without a number"
@@ -518,7 +518,7 @@ def test_pages_fit_the_screen_and_the_owner_sees_results(browser, visit, store, 
     assert fits(), "a table that is too wide scrolls within itself"
     page.goto(f"{origin}/results")
     assert "Open the link" in page.inner_text("main") or "open the link" in page.inner_text("main")
-    page.goto(f"{origin}/join#{store.new_owner_token()}")
+    page.goto(f"{origin}/join#{store.new_link()}")
     page.wait_for_url("**/results")
     page.wait_for_selector(".learning", state="detached", timeout=60_000)
     assert page.locator(".bar-chart").count() > 13

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Depends, Path, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
@@ -87,14 +87,15 @@ def make_app(survey: Survey, store: SurveyStore, site: Site) -> Guard:
         "Takes what respondents' devices drew.",
         site,
         pages,
-        lambda token: token if store.is_owner(token) else None,
+        store.admit,
+        lambda secret: secret if store.is_owner(secret) else None,
         to=lambda _: "/results",
     )
-    app.include_router(start_route(store, site))
+    app.include_router(start_route())
     app.include_router(respondent_routes(survey, store))
     app.include_router(owner_routes(survey, store, site))
     limits = ForgetfulBuckets(rate=100, burst=CROWD)
-    return Guard(app, site, identify=lambda token: None, unknown=limits)
+    return Guard(app, site, identify=lambda token: None, unknown=limits, arriving=limits)
 
 
 def link_of(store: SurveyStore) -> str:
@@ -102,14 +103,12 @@ def link_of(store: SurveyStore) -> str:
     return f"/s/{store.key}"
 
 
-def start_route(store: SurveyStore, site: Site) -> APIRouter:
-    """Lead from / to the survey, on this machine's own address; elsewhere only the link does."""
+def start_route() -> APIRouter:
+    """Only the link leads to the survey: its key is not for everybody on this machine either."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")
     def start() -> Response:
-        if site.local:
-            return RedirectResponse(link_of(store), 303)
         raise HTTPException(404, "open the survey by the link that you got")
 
     return routes

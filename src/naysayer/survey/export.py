@@ -67,16 +67,16 @@ def _write_csv(path: Path, rows: list[dict[str, Any]], questions: dict[str, Any]
     for row in rows:
         said = [in_words(row["answers"].get(name)) for name in questions]
         writer.writerow([_cell(value) for value in (row["id"], row["day"], *said)])
-    write_text(path, buffer.getvalue())
+    write_text(path, buffer.getvalue(), private=True)
 
 
 def _write_json(path: Path, rows: list[dict[str, Any]], questions: dict[str, Any]) -> None:
     asked = [question | {"stored_as": SAYS[question["mode"]]} for question in questions.values()]
-    write_text(path, json.dumps({"questions": asked, "rows": rows}, ensure_ascii=False, indent=1) + "\n")
+    write_text(path, json.dumps({"questions": asked, "rows": rows}, ensure_ascii=False, indent=1) + "\n", private=True)
 
 
 def _write_jsonl(path: Path, rows: list[dict[str, Any]], questions: dict[str, Any]) -> None:
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), private=True)
 
 
 _WRITERS = {".csv": _write_csv, ".json": _write_json, ".jsonl": _write_jsonl}

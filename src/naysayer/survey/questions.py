@@ -19,9 +19,7 @@ respondent adds :math:`([k \in S] - o) / (t - o)` to the estimate of option k, a
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import importlib
 import itertools
 import math
 import re
@@ -36,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.stats import beta
 
+from naysayer.common.toml import read_toml
 from naysayer.measure.intervals import tail_probability
 
 MODES = ("complementary", "calibrated", "randomised_response", "subset")
@@ -203,28 +202,11 @@ def read_survey(path: str | Path) -> Survey:
            [0.422, 0.422, 0.155]])
     """
     path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"a survey must be a TOML file; {path} is a folder")
-    toml = _toml_reader()
-    try:
-        content = toml.loads(path.read_text(encoding="utf8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no survey file at {path}; examples/survey.toml shows one") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be a TOML file in UTF-8; byte {error.start} is no text") from None
-    except toml.TOMLDecodeError as error:
-        raise ValueError(f"{path} must be a TOML file: {error}") from None
+    content = read_toml(path, "a survey", "examples/survey.toml shows one")
     try:
         return _survey(content)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-
-
-def _toml_reader() -> Any:
-    for name in ("tomllib", "tomli"):  # Python has the first from 3.11 on
-        with contextlib.suppress(ModuleNotFoundError):
-            return importlib.import_module(name)
-    raise ImportError("a survey file takes Python 3.11 or later, or the package tomli; pip install tomli")
 
 
 def _survey(content: dict[str, Any]) -> Survey:

@@ -10,19 +10,32 @@ into this form.
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
 import secrets
+import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from sqlalchemy import Column, Connection, MetaData, Table, Text, bindparam, func, insert, inspect, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    inspect,
+    select,
+    update,
+)
 
 from naysayer.collect.database import Database
 from naysayer.collect.schema import append_only
-from naysayer.collect.store import hash_token
+from naysayer.collect.tokens import Tokens, token_table
 from naysayer.survey.questions import Survey
 
 metadata = MetaData()
@@ -40,6 +53,8 @@ submission = Table(
     Column("answers", Text, nullable=False),  # JSON: question → what was stored, as it was shown
     sqlite_with_rowid=False,  # a row number would tell the order in which people answered
 )
+token = token_table("survey_token", metadata)  # of the owner, who is the only one with links
+_TOKENS = Tokens(token)
 
 
 class SurveyStore:
@@ -111,18 +126,28 @@ class SurveyStore:
         with self._database.reading() as connection:
             return _count(connection)
 
-    def new_owner_token(self) -> str:
-        """Make the token that opens the results; the one before it ends. The store keeps its hash alone."""
-        token = secrets.token_urlsafe(24)
+    def new_link(self) -> str:
+        """Make a token for a link that opens the results, once; those made before go on."""
         with self._database.writing() as connection:
-            _put(connection, "owner", hash_token(token))
-        return token
+            return _TOKENS.new_link(connection, "owner")
 
-    def is_owner(self, token: str) -> bool:
-        """Whether this is the owner's token; compared in constant time."""
+    def admit(self, link: str) -> str | None:
+        """Exchange a link's token for the secret that shows the results, once; None: it is none, or was exchanged."""
+        with self._database.reading() as connection:  # so that nobody who guesses makes others wait
+            if not _TOKENS.is_link(connection, link):
+                return None
+        with self._database.writing() as connection:
+            return _TOKENS.exchange(connection, link)
+
+    def is_owner(self, secret: str) -> bool:
+        """Whether this secret shows the results."""
         with self._database.reading() as connection:
-            kept = _get(connection, "owner")
-        return kept is not None and hmac.compare_digest(kept, hash_token(token))
+            return _TOKENS.session(connection, secret) is not None
+
+    def end_links(self) -> None:
+        """End all links to the results, opened or not."""
+        with self._database.writing() as connection:
+            _TOKENS.end(connection)
 
     def close(self) -> None:
         """Close all connections."""
@@ -143,7 +168,7 @@ def is_survey(where: str | os.PathLike[str]) -> bool:
 
 def _create(connection: Connection) -> None:
     """Version 1."""
-    metadata.create_all(connection)
+    metadata.create_all(connection, tables=[meta, submission])
     append_only(connection, "submission")
 
 
@@ -171,7 +196,17 @@ def _write_out(connection: Connection) -> None:
     connection.exec_driver_sql(again)
 
 
-MIGRATIONS = (_create, _write_out)  # in order, each from the version before it
+def _create_tokens(connection: Connection) -> None:
+    """Version 3: links and the secrets that they are exchanged for; the link of before can be opened once more."""
+    metadata.create_all(connection, tables=[token])
+    hash = _get(connection, "owner")
+    if hash is not None:
+        values = {"hash": hash, "person": "owner", "kind": "link", "created": time.time(), "expires": None}
+        connection.execute(insert(token).values(values))
+        connection.execute(delete(meta).where(meta.c.key == "owner"))
+
+
+MIGRATIONS = (_create, _write_out, _create_tokens)  # in order, each from the version before it
 
 
 def _version(connection: Connection) -> int:
