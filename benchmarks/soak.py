@@ -218,7 +218,8 @@ def measure(url: str, arguments: argparse.Namespace, folder: Path) -> dict[str, 
     texts.write_text("text\n" + "".join(f"text number {i}\n" for i in range(N_ITEMS)))
     with Store.open(url, project=Project(CLASSES)) as store:
         store.register(read_items(texts))
-        tokens = [store.add_annotator(f"person {i}", "annotator")[1] for i in range(arguments.annotators)]
+        links = [store.add_annotator(f"person {i}", "annotator")[1] for i in range(arguments.annotators)]
+        tokens = [str(store.admit(link)) for link in links]
     parts: dict[str, tuple[Any, ...]] = {
         "load": (tokens, LOOK, arguments.seconds),
         "rush": (tokens[:RUSH], (0.0, 0.0), min(RUSH_SECONDS, arguments.seconds)),

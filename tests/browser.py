@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from naysayer.collect.security import Guard, Site
-from naysayer.collect.serving import make_server
+from naysayer.collect.security import HEADER, Guard, Site
+from naysayer.collect.serving import LIMITS, Limits, make_server
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True, "is_mobile": True}
 DESKTOP = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 1}
@@ -23,15 +24,18 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 @contextmanager
-def served(make: Callable[[Site], Guard], *, tokens: bool = False, port: int = 0) -> Iterator[Site]:
-    """Serve an app on a port of this machine; `tokens`: as if the address were a public one."""
+def served(
+    make: Callable[[Site], Guard], *, tokens: bool = False, port: int = 0, limits: Limits = LIMITS, **where: Any
+) -> Iterator[Site]:
+    """Serve an app on a port of this machine, open to all; `tokens`: as if the address were a public one."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     port = listener.getsockname()[1]
-    site = Site("127.0.0.1", port, f"http://127.0.0.1:{port}" if tokens else None)
+    where = where or ({"public": f"http://127.0.0.1:{port}"} if tokens else {"open": True})
+    site = Site("127.0.0.1", port, **where)
     started = threading.Event()
-    server = make_server(make(site), started.set)
+    server = make_server(make(site), started.set, limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -42,6 +46,14 @@ def served(make: Callable[[Site], Guard], *, tokens: bool = False, port: int = 0
         thread.join(120)
         listener.close()
     assert not thread.is_alive(), "the server did not stop"
+
+
+def let_in(link: str) -> httpx.Client:
+    """Open a link as a browser does; what comes after is asked for as from there."""
+    origin, _, token = link.partition("/join#")
+    web = httpx.Client(base_url=origin, headers={HEADER: "1"}, timeout=120)
+    web.post("/api/join", json={"token": token}).raise_for_status()
+    return web
 
 
 @contextmanager
@@ -88,7 +100,8 @@ UNFIT = """() => {
     (typeof e.className === "string" && e.className ? "." + e.className.trim().replace(/\\s+/g, ".") : "");
   const unseen = ".unseen, .leaving, .entering, .stamp, [hidden], details:not([open]) > :not(summary)";
   const hidden = (e) => e.closest(unseen);
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const place = document.querySelector("dialog[open]") ?? document.body; // what lies below a sheet is not read
+  const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
   for (let node; (node = walker.nextNode()); ) {
     const owner = node.parentElement, words = node.textContent.trim();
     if (!words || hidden(owner) || !owner.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true })) continue;
@@ -128,7 +141,7 @@ UNFIT = """() => {
     if (wide > 2 && high > least * 0.55)
       trouble.push(`"${one.words.slice(0, 30)}" lies over "${other.words.slice(0, 30)}"`);
   }
-  for (const e of document.querySelectorAll("button, a, select, input, kbd, summary")) {
+  for (const e of place.querySelectorAll("button, a, select, input, kbd, summary")) {
     if (hidden(e) || !e.checkVisibility()) continue;
     if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth && getComputedStyle(e).textOverflow !== "ellipsis")
       trouble.push(`${name(e)} is too narrow for its words`);
@@ -136,7 +149,8 @@ UNFIT = """() => {
     const box = e.getBoundingClientRect();
     if (!e.closest(".scroll") && (box.left < -1 || box.right > edge + 1)) trouble.push(`${name(e)} leaves the screen`);
   }
-  if (document.documentElement.scrollWidth > edge + 1) trouble.push("the page is wider than the screen");
+  const whole = place === document.body ? document.documentElement : place;
+  if (whole.scrollWidth > whole.clientWidth + 1) trouble.push("the page is wider than the screen");
   return [...new Set(trouble)];
 }"""
 SETTLED_UNFIT = f"""async () => {{

@@ -18,6 +18,7 @@ from sklearn.datasets import load_digits, load_sample_image
 import reports
 from browser import DESKTOP, PHONE, chromium, served
 from naysayer.collect.app import make_app
+from naysayer.collect.guidelines import read_guidelines
 from naysayer.collect.learn import add_training, train
 from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.store import Answer, Project, Store
@@ -31,6 +32,17 @@ ROOT = Path(__file__).parent.parent
 SIZES = {"phone": PHONE, "desktop": DESKTOP}
 SCHEMES = ("light", "dark")
 DIGITS = {"one": 1, "three": 3, "five": 5, "eight": 8, "nine": 9}
+GUIDE = """
+text = "Judge what is in the middle of the photo."
+
+[classes.temple]
+text = "A building for worship, of any religion."
+examples = ["china.png"]
+
+[classes.rose]
+text = "A flower of the genus Rosa. No dahlias, such as this one."
+examples = ["flower.png"]
+"""
 TICKET = {
     "subject": "Charged twice in March",
     "plan": "Team, yearly",
@@ -156,9 +168,26 @@ def take(folder: Path, camera: Camera) -> None:
         page.mouse.down()
         page.mouse.move(x - 0.3 * box["width"], y - 8, steps=4)
 
-    with photos(folder) as store, served(lambda site: make_app(store, site)) as site:
-        camera.every("ask", site.origin, asking)
-        camera.every("ask-swipe", site.origin, swiped)
+    def pressed(*keys: str) -> Any:
+        def act(page: Any) -> None:
+            page.wait_for_selector(".zoom")
+            for key in keys:
+                page.keyboard.press(key)
+
+        return act
+
+    with photos(folder) as store:
+        with served(lambda site: make_app(store, site)) as site:
+            camera.every("ask", site.origin, asking)
+            camera.every("ask-swipe", site.origin, swiped)
+        guide = folder / "guide.toml"
+        guide.write_text(GUIDE)
+        told = read_guidelines(guide, store.project.classes)
+        for code in ("en", "de"):
+            with served(lambda site, code=code: make_app(store, site, guidelines=told, language=code)) as site:
+                camera.every(f"ask-zoom-{code}", site.origin, pressed("+", "+", "+"))
+                camera.every(f"ask-help-{code}", site.origin, pressed("?"))
+                camera.every(f"ask-guide-{code}", site.origin, pressed("g"))
     project = Project(("billing question", "bug"), name="Tickets")
     with Store.open(folder / "tickets.db", project=project, random_state=1) as store:
         store.register([record_item(TICKET, "ticket 1")])
@@ -177,12 +206,13 @@ def take(folder: Path, camera: Camera) -> None:
             camera.every("ask-closed", site.origin)
             camera.every("ask-link", site.origin + "/join#wrong")
     with digits(folder) as store, served(lambda site: make_app(store, site), tokens=True) as site:
-        link = site.invitation(store.renew_token(owner_of(store).id))
+        link = site.invitation(store.new_link(owner_of(store).id))
 
         def figures(page: Any) -> None:
             page.wait_for_selector(".figure .plot > *")
 
         camera.every("dashboard", site.origin + "/dashboard", figures, full=True, join=link)
+        camera.every("items", site.origin + "/items", lambda page: page.wait_for_selector(".item img"), join=link)
     nothing = Store.open(folder / "empty.db", project=Project(("cat", "dog"), name="Animals"))
     with nothing, served(lambda site: make_app(nothing, site)) as site:
         camera.every("dashboard-empty", site.origin + "/dashboard", figures, full=True)
@@ -226,7 +256,7 @@ def take_survey(camera: Camera, site: Any, survey: Any, answers: SurveyStore) ->
     camera.every("survey-review", address, reviewed)
     camera.every("survey-privacy", f"{address}/privacy", full=True)
     camera.every("survey-privacy-one", f"{address}/privacy", at("p-stress"))
-    link = site.invitation(answers.new_owner_token())
+    link = site.invitation(answers.new_link())
     camera.every("survey-results", f"{site.origin}/results", learned, full=True, join=link)
     table = f"{site.origin}/results?rows=stress&columns=leaving"
     camera.every("survey-table", table, lambda page: (learned(page), at("table")(page)), join=link)
@@ -282,6 +312,7 @@ def publish(folder: Path, out: Path) -> None:
     )
     show("dashboard-light", alone("dashboard-desktop-light"), 1000)
     show("dashboard-dark", alone("dashboard-desktop-dark"), 1000)
+    show("items", alone("items-desktop-light"), 1000, photo=True)
     show(
         "survey-respondent",
         row("survey-chosen-phone-light", "survey-review-phone-light", "survey-chosen-phone-dark"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import io
 import re
 import signal
 import socket
@@ -14,23 +16,24 @@ from importlib.resources import files
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from jinja2 import Environment, PackageLoader
 from PIL import Image
 
-from browser import served
+from browser import let_in, served
 from naysayer import cli
-from naysayer.collect import asking, dashboard
+from naysayer.collect import asking, dashboard, serving
 from naysayer.collect.app import make_app, pages
 from naysayer.collect.asking import field_text, with_article
 from naysayer.collect.database import StoreError
-from naysayer.collect.media import MEDIA_POLICY, sniff
+from naysayer.collect.media import MEDIA_POLICY
 from naysayer.collect.people import owner_of
 from naysayer.collect.records import Answer, Project, Training
 from naysayer.collect.security import Site
 from naysayer.collect.serving import listen
 from naysayer.collect.store import Store
-from naysayer.data.items import image_item, record_item, text_item
+from naysayer.data.items import Item, image_item, record_item, text_item
 from naysayer.survey.pages import pages as survey_pages
 
 POST = {"x-naysayer": "1"}
@@ -47,7 +50,7 @@ def store(tmp_path):
 @pytest.fixture
 def web(store):
     """A client of the store's app, without a network."""
-    return Client(make_app(store, Site()))
+    return Client(make_app(store, Site(open=True)))
 
 
 class Client:
@@ -125,7 +128,7 @@ def test_one_bad_answer_does_not_hold_up_the_others(web, store):
 
 def test_nobody_answers_the_questions_of_others(store):
     app = make_app(store, Site("0.0.0.0", 8000))
-    (_, ann), (_, eve) = store.add_annotator("Ann"), store.add_annotator("Eve")
+    ann, eve = (store.admit(store.add_annotator(name)[1]) for name in ("Ann", "Eve"))
     web = Client(app)
     (question,) = web("GET", "/api/next", headers={"authorization": f"Bearer {ann}"}).json()["questions"]
     headers = POST | {"authorization": f"Bearer {eve}"}
@@ -188,10 +191,10 @@ def test_undo_takes_back_one_answer_however_often_it_is_sent(web, store):
 
 def test_progress_counts(web, monkeypatch):
     monkeypatch.setattr(asking, "PROGRESS_SECONDS", 0.0)
-    assert web.get("/api/progress").json() == {"items": 40, "answered": 0, "decided": 0, "answers": 0, "own": 0}
+    assert web.get("/api/progress").json() == {"items": 40, "answered": 0, "closed": 0, "answers": 0, "own": 0}
     (question,) = web.get("/api/next").json()["questions"]
     web.post("/api/answers", {"answers": [answer_of(question, value="yes")]})
-    assert web.get("/api/progress").json() == {"items": 40, "answered": 1, "decided": 1, "answers": 1, "own": 1}
+    assert web.get("/api/progress").json() == {"items": 40, "answered": 1, "closed": 1, "answers": 1, "own": 1}
 
 
 def test_progress_is_counted_now_and_then_but_for_ones_own_answers(web, monkeypatch):
@@ -206,7 +209,7 @@ def test_progress_is_counted_now_and_then_but_for_ones_own_answers(web, monkeypa
 def test_records_are_fields_and_their_values_texts(tmp_path):
     with Store.open(tmp_path / "r.db", project=Project(("a", "b"))) as store:
         store.register([record_item({"name": "<b>", "n": 3, "share": 0.123456789, "new": True, "none": None}, "1")])
-        (question,) = Client(make_app(store, Site())).get("/api/next").json()["questions"]
+        (question,) = Client(make_app(store, Site(open=True))).get("/api/next").json()["questions"]
     fields = [["name", "<b>"], ["n", "3"], ["share", "0.123457"], ["new", "yes"]]
     assert question["item"] == {"kind": "record", "fields": fields}
     assert field_text(False) == "no"
@@ -263,7 +266,7 @@ def pictures(tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     (tmp_path / "secret.txt").write_text("secret")
-    for kind in ("png", "jpg", "gif", "webp", "bmp"):
+    for kind in ("png", "jpg", "gif", "webp", "bmp", "tiff"):
         Image.new("RGB", (30, 20), (200, 10, 10)).save(folder / f"x.{kind}")
     with Store.open(tmp_path / "p.db", project=Project(CLASSES)) as store:
         store.register(image_item(path, path.name) for path in sorted(folder.iterdir()))
@@ -272,22 +275,23 @@ def pictures(tmp_path):
 
 def test_pictures_are_what_their_bytes_say(pictures):
     store, _ = pictures
-    web = Client(make_app(store, Site()))
+    web = Client(make_app(store, Site(open=True)))
     kinds = {}
     for item in store.items():
         response = web.get(f"/media/{item.id}")
-        assert response.content == Path(item.path).read_bytes()
+        shown = np.asarray(Image.open(io.BytesIO(response.content)).convert("RGB"), dtype=int)
+        assert shown.shape == (20, 30, 3)
+        assert np.abs(shown - (200, 10, 10)).max() <= 4
         assert response.headers["x-content-type-options"] == "nosniff"
         assert response.headers["content-security-policy"] == MEDIA_POLICY
         assert "immutable" in response.headers["cache-control"]
         kinds[Path(item.path).suffix] = response.headers["content-type"]
-    expected = {"png": "png", "jpg": "jpeg", "gif": "gif", "webp": "webp", "bmp": "bmp"}
-    assert kinds == {f".{name}": f"image/{kind}" for name, kind in expected.items()}
+    assert kinds == dict.fromkeys((".png", ".gif", ".webp", ".bmp", ".tiff"), "image/png") | {".jpg": "image/jpeg"}
 
 
 def test_a_file_that_was_exchanged_is_not_served(pictures):
     store, folder = pictures
-    web = Client(make_app(store, Site()))
+    web = Client(make_app(store, Site(open=True)))
     item = next(iter(store.items()))
     path = Path(item.path)
     path.unlink()
@@ -298,10 +302,39 @@ def test_a_file_that_was_exchanged_is_not_served(pictures):
     assert "changed since it was registered" in response.json()["error"]
 
 
-def test_a_registered_file_that_is_no_picture_is_not_served_as_one():
-    for body in (b"<svg onload='x'>", b"<html>", b"", b"%PDF"):
-        with pytest.raises(Exception, match="no picture that browsers show"):
-            sniff(body)
+def test_a_registered_file_that_is_no_picture_is_not_served_as_one(store, tmp_path):
+    for i, body in enumerate((b"<svg onload='x'>", b"<html>", b"", b"%PDF")):
+        path = tmp_path / f"{i}.png"
+        path.write_bytes(body)
+        item = Item(hashlib.sha256(body).hexdigest()[:32], "image", path.name, str(path))
+        store.register([item])
+        response = Client(make_app(store, Site(open=True))).get(f"/media/{item.id}")
+        assert (response.status_code, response.json()) == (415, {"error": "this file is no picture that can be shown"})
+
+
+def test_previews_are_small_and_the_full_picture_is_whole_and_neither_says_where_it_was_taken(store, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F] = 6, "Secret Camera"  # turned by 90 degrees
+    exif.get_ifd(0x8825).update({1: "N", 2: (48.0, 8.0, 15.0)})
+    rng = np.random.default_rng(0)
+    photo = Image.fromarray(rng.integers(0, 256, (30, 40, 3), dtype=np.uint8)).resize((3000, 2000))
+    path = tmp_path / "photo.jpg"
+    photo.save(path, exif=exif, comment=b"Secret comment", quality=95)
+    assert Image.open(path).getexif().get_ifd(0x8825)
+    store.register([item := image_item(path, "photo.jpg")])
+    web = Client(make_app(store, Site(open=True)))
+    sizes = {"320": (213, 320), "1280": (853, 1280), "2560": (1707, 2560), "full": (2000, 3000)}
+    bodies = {size: web.get(f"/media/{item.id}?size={size}").content for size in sizes}
+    for size, shape in sizes.items():
+        seen = Image.open(io.BytesIO(bodies[size]))
+        assert seen.size == shape, "upright"
+        assert not seen.getexif()
+        assert b"Secret" not in bodies[size]
+    assert len(bodies["1280"]) < path.stat().st_size / 3
+    whole = np.asarray(Image.open(io.BytesIO(bodies["full"])), dtype=int)
+    assert np.abs(whole - np.asarray(photo.rotate(-90, expand=True), dtype=int)).mean() < 2
+    assert web.get(f"/media/{item.id}").content == bodies["1280"]
+    assert web.get(f"/media/{item.id}?size=4000").status_code == 422
 
 
 def test_texts_have_no_picture(web, store):
@@ -330,7 +363,7 @@ TRAVERSALS = [
 @pytest.mark.parametrize("base", ["/media/", "/static/", "/"])
 def test_no_path_reaches_the_file_system(pictures, path, base, monkeypatch):
     store, _ = pictures
-    app = make_app(store, Site())
+    app = make_app(store, Site(open=True))
     monkeypatch.setattr(Path, "read_bytes", lambda self: pytest.fail(f"{self} was read"))
     response = Client(app).get(httpx.URL(f"http://127.0.0.1:8000{base}{path}"))
     assert response.status_code in (404, 422), response.text
@@ -367,7 +400,7 @@ def test_names_are_only_names(tmp_path):
         store.register([text_item(EVIL, EVIL)])
         site = Site("0.0.0.0", 8000)
         web = Client(make_app(store, site))
-        token = store.renew_token(owner_of(store).id)
+        token = store.admit(store.new_link(owner_of(store).id))
         headers = POST | {"authorization": f"Bearer {token}"}
         made = web("POST", "/api/invite", headers=headers, json={"name": EVIL})
         assert made.status_code == 200
@@ -442,16 +475,17 @@ def test_inviting_and_ending(store):
     site = Site("0.0.0.0", 8000)
     web = Client(make_app(store, site))
     me = owner_of(store)
-    headers = POST | {"authorization": f"Bearer {store.renew_token(me.id)}"}
+    headers = POST | {"authorization": f"Bearer {store.admit(store.new_link(me.id))}"}
 
     def post(path, body):
         return web("POST", path, headers=headers, json=body)
 
     made = post("/api/invite", {"name": "Ann"}).json()
     token = made["link"].removeprefix(f"{site.origin}/join#")
-    assert store.annotator_by_token(token).name == "Ann"
+    secret = store.admit(token)
+    assert store.annotator_by_token(secret).name == "Ann"
     assert post("/api/revoke", {"id": made["id"]}).json() == {"id": made["id"]}
-    assert store.annotator_by_token(token) is None
+    assert store.annotator_by_token(secret) is None
     assert post("/api/revoke", {"id": "nobody"}).json() == {"error": "nobody has this id"}
     assert post("/api/revoke", {"id": me.id}).json() == {"error": "you cannot end your own link"}
     assert "1 to 200 characters" in post("/api/invite", {"name": "a\nb"}).json()["error"]
@@ -511,7 +545,7 @@ def test_figures_where_only_the_answer_to_a_repeated_question_stands(tmp_path):
         store.answer(Answer("a2", "again", ben, "no"))
         store.undo(ann, "u1")
         assert [one.id for one in store.standing()] == ["a2"]
-        found = Client(make_app(store, Site())).get("/api/dashboard")
+        found = Client(make_app(store, Site(open=True))).get("/api/dashboard")
     assert found.status_code == 200
     assert found.json()["report"]["asked"] == []
 
@@ -613,20 +647,59 @@ def test_the_command_serves_stops_and_goes_on(table, tmp_path):
     )
     process, said = start(*arguments)
     assert "3 items, 3 of them new; classes: cat, dog, owl" in said
-    link = re.search(r"open (http://127\.0\.0\.1:\d+)", said)[1]
-    (question,) = httpx.get(link + "/api/next", timeout=120).json()["questions"]
+    web = let_in(re.search(r"open (http://127\.0\.0\.1:\d+/join#\S+)", said)[1])
+    for path in ("/", "/dashboard", "/api/next", "/api/dashboard"):  # others may be logged in on this machine
+        assert httpx.get(f"{web.base_url}{path}", timeout=120).status_code == 401
+    (question,) = web.get("/api/next").json()["questions"]
     assert question["before"] in ("Can you see a ", "Can you see an ")
     body = {"answers": [answer_of(question)]}
-    httpx.post(link + "/api/answers", headers=POST, json=body, timeout=120).raise_for_status()
+    web.post("/api/answers", json=body).raise_for_status()
     code, out, err = stop(process)
     assert (code, err) == (0, "")
-    assert "stopped; 1 answers are in" in out
+    assert "stopped; 1 answer in" in out
     table.write_text(table.read_text() + "A fox.\n")
     process, said = start(*arguments)
     assert "4 items, 1 of them new" in said
-    assert link in said  # the same port: a page left open goes on
-    assert httpx.get(link + "/api/progress", timeout=120).json()["own"] == 1
+    assert str(web.base_url) in said  # the same port: a page left open goes on, without a new link
+    assert web.get("/api/progress").json()["own"] == 1
     assert stop(process)[0] == 0
+
+
+@pytest.fixture
+def told(naysayer, table, tmp_path, monkeypatch):
+    """Start the command, and stop it as soon as it has said where it is."""
+    monkeypatch.setattr(serving, "serve", lambda app, listener, ready: ready())
+
+    def run(*more):
+        done = naysayer("ask", table, "--classes", "cat,dog", "--store", tmp_path / "a.db", "--port", 0, *more)
+        assert (done.code, done.err) == (0, "")
+        return done.out
+
+    return run
+
+
+def test_links_stay_when_the_command_starts_again_until_it_is_told_otherwise(told, tmp_path):
+    outside = ("--host", "0.0.0.0", "--invite", "Ann")
+    said = [told(), told(), told(*outside), told(*outside, "--invite", "Ben", "--days", 7)]
+    links = [re.findall(r"/join#(\S+)", one) for one in said]
+    assert list(map(len, links)) == [1, 1, 2, 3]
+    warning = "Ann was invited before: this link is one more for the same person, and the others still work."
+    assert [one.count("was invited before") for one in said] == [0, 0, 0, 1]
+    assert warning in said[3]
+    with Store.open(tmp_path / "a.db") as store:
+        secrets = [store.admit(link) for one in (*links[:2], links[2][1:], links[3][1:]) for link in one]
+        names = [store.annotator_by_token(secret).name for secret in secrets]
+        assert names == ["owner", "owner", "Ann", "Ann", "Ben"]
+    told("--end-links")
+    with Store.open(tmp_path / "a.db") as store:
+        assert {store.annotator_by_token(secret) for secret in secrets} == {store.admit(links[2][0])} == {None}
+
+
+def test_an_open_site_says_so(told):
+    said = told("--open")
+    assert re.search(r"open http://127\.0\.0\.1:\d+\n", said)
+    assert "Everybody on this machine can answer and see everything; without --open they need the link." in said
+    assert "join#" not in said
 
 
 def test_guided_questions_are_turned_on_for_a_store(table, tmp_path):
@@ -634,10 +707,10 @@ def test_guided_questions_are_turned_on_for_a_store(table, tmp_path):
     with Store.open(path, project=Project(("cat", "dog"))) as store:
         store.register([text_item("A cat.", "1")])
     process, said = start(path, "--questions", "guided", "--goal", "model")
-    assert "1 items, 0 of them new; classes: cat, dog" in said
-    link = re.search(r"open (http://127\.0\.0\.1:\d+)", said)[1]
-    assert len(httpx.get(link + "/api/next", timeout=120).json()["questions"]) == 1  # at random, before any model
-    assert httpx.get(link + "/api/dashboard", timeout=120).json()["trains"]
+    assert "1 item, 0 of them new; classes: cat, dog" in said
+    web = let_in(re.search(r"open (http://127\.0\.0\.1:\d+/join#\S+)", said)[1])
+    assert len(web.get("/api/next").json()["questions"]) == 1  # at random, before any model
+    assert web.get("/api/dashboard").json()["trains"]
     assert stop(process)[0] == 0
     with Store.open(path) as store:
         assert (store.project.questions, store.project.goal) == ("guided", "model")
@@ -649,10 +722,11 @@ def test_the_command_prints_links_for_those_outside(table, tmp_path):
     )
     port = re.search(r"for owner: http://\S+:(\d+)/join#\S+", said)[1]
     token = re.search(r"for Ann: \S+/join#(\S+)", said)[1]
+    ann = let_in(f"http://127.0.0.1:{port}/join#{token}")
     assert "put a proxy with https before it" in said
     here = f"http://127.0.0.1:{port}/api/progress"
     assert httpx.get(here, timeout=120).status_code == 401
-    assert httpx.get(here, headers={"authorization": f"Bearer {token}"}, timeout=120).json()["items"] == 3
+    assert ann.get("/api/progress").json()["items"] == 3
     assert stop(process)[0] == 0
 
 
@@ -664,6 +738,12 @@ def test_the_command_prints_links_for_those_outside(table, tmp_path):
         (["--classes", "cat,dog", "--probabilities", "0.5,x"], "--probabilities must be numbers"),
         (["--classes", "cat,dog", "--probabilities", "0.5"], "one for each of 2 classes"),
         (["--classes", "cat,dog", "--invite", "Ann"], "--invite needs an address that others reach"),
+        (["--classes", "cat,dog", "--days", "3"], "--days must be above 0, and --invite must name whom"),
+        (
+            ["--classes", "cat,dog", "--host", "0.0.0.0", "--invite", "Ann", "--days", "0"],
+            "--days must be above 0, and --invite must name whom the link is for; got 0",
+        ),
+        (["--classes", "cat,dog", "--host", "0.0.0.0", "--open"], "only this machine's own address can do without"),
         (["--classes", "cat,dog", "--public", "x"], "must be like https://labels.example.org"),
         (["--classes", "cat,dog", "--host", "203.0.113.7"], "cannot listen on 203.0.113.7 port"),
     ],
@@ -697,7 +777,9 @@ def test_the_description_says_what_there_is(web):
     described = web.get("/api/openapi.json").json()
     assert set(described["paths"]) == {
         *("/api/next", "/api/answers", "/api/undo", "/api/progress", "/media/{item_id}"),
-        *("/api/dashboard", "/api/invite", "/api/revoke", "/api/join"),
+        *("/api/guidelines", "/guide/{example_id}"),
+        *("/api/dashboard", "/api/invite", "/api/revoke", "/api/join", "/api/items", "/api/remove"),
+        *("/api/people", "/api/leave-out", "/api/let-in", "/api/disagreements", "/api/settle", "/api/reopen"),
     }
     for path in described["paths"].values():
         for operation in path.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from PIL import Image
 
 from browser import DESKTOP, PHONE, chromium, served
 from naysayer.collect.app import make_app
+from naysayer.collect.guidelines import read_guidelines
+from naysayer.collect.languages import languages
 from naysayer.collect.people import invite_to, owner_of
-from naysayer.collect.records import Project
+from naysayer.collect.records import Answer, Project
 from naysayer.collect.store import Store
 from naysayer.data.items import image_item, record_item, text_item
 from test_collect_guiding import answer_all, begin
@@ -123,8 +126,6 @@ def assert_true_answers(store, n, skips=0):
 
 
 def test_the_comparison_sees_a_lost_and_a_wrong_answer(store):
-    from naysayer.collect.records import Answer
-
     me = owner_of(store)
     (question,) = store.ask(me.id)
     true = "yes" if f"a {CLASSES[question.class_index]}." in question.item.content else "no"
@@ -324,7 +325,7 @@ def test_when_all_is_decided_the_page_says_so(browser, tmp_path):
     with Store.open(tmp_path / "few.db", project=Project(CLASSES, repeat_share=0.0)) as store:
         store.register(text_item(f"Number {i} is a {CLASSES[i]}.", f"{i}") for i in range(3))
         with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
-            while store.progress().decided < 3:
+            while store.progress().closed < 3:
                 tab.press()
                 tab.sent()
                 tab.page.wait_for_selector("[data-state=asking], [data-state=done]")
@@ -393,16 +394,198 @@ def test_undo_after_a_reload_brings_the_picture_back(browser, tmp_path):
             assert tab.page.evaluate("document.querySelector('.returning img').decode().then(() => true)")
 
 
-def test_a_picture_that_is_gone_is_said_to_be(browser, tmp_path):
+def test_a_picture_that_was_exchanged_is_said_to_be_gone(browser, tmp_path):
     Image.new("RGB", (200, 150)).save(tmp_path / "gone.png")
     with Store.open(tmp_path / "pictures.db", project=Project(CLASSES)) as store:
         store.register([image_item(tmp_path / "gone.png", "gone.png")])
-        (tmp_path / "gone.png").unlink()
+        Image.new("RGB", (200, 150), "red").save(tmp_path / "gone.png")
         with served(lambda site: make_app(store, site)) as site:
             tab = Tab(browser, site.origin)
             tab.page.wait_for_selector(".card-failed")
             assert tab.page.get_by_role("button", name="Can’t tell").is_enabled()  # the way on
             tab.context.close()
+
+
+@pytest.fixture
+def large(tmp_path):
+    """Two photos larger than any page, and guidelines."""
+    for i, name in enumerate(("a", "b")):
+        Image.new("RGB", (3000, 2000), (100 * i, 100, 100)).save(tmp_path / f"{name}.jpg")
+    told = "text = 'Look twice.'\n[classes.cat]\ntext = 'It purrs.'\nexamples = ['a.jpg']\n[classes.owl]\n"
+    (tmp_path / "guide.toml").write_text(told)
+    with Store.open(tmp_path / "large.db", project=Project(CLASSES), random_state=0) as store:
+        store.register(image_item(tmp_path / f"{name}.jpg", name) for name in ("a", "b"))
+        yield store, read_guidelines(tmp_path / "guide.toml", CLASSES)
+
+
+SCALE = "new DOMMatrix(getComputedStyle(document.querySelector('.card:not(.leaving) img')).transform).a"
+LEFT = "new DOMMatrix(getComputedStyle(document.querySelector('.card:not(.leaving) img')).transform).e"
+WIDTH = "document.querySelector('.card:not(.leaving) img').naturalWidth"
+
+
+def test_a_photo_comes_small_and_sharp_when_looked_at_closely(browser, large):
+    store, _ = large
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        tab.until(f"{WIDTH} === 1280")
+        assert not [r.url for r in tab.requests if "size=full" in r.url]
+        box = tab.page.locator(".card:not(.leaving)").bounding_box()
+        tab.page.mouse.move(box["x"] + 20, box["y"] + 20)
+        tab.page.mouse.wheel(0, -400)
+        tab.until(f"{SCALE} > 2 && {LEFT} > 0")  # what lies under the pointer stays there
+        tab.until(f"{WIDTH} === 3000")
+        left = tab.page.evaluate(LEFT)
+        tab.page.mouse.down()
+        tab.page.mouse.move(box["x"] + 20 - 200, box["y"] + 20, steps=3)
+        tab.page.mouse.up()
+        assert tab.page.evaluate(LEFT) < left, "dragging moves the picture"
+        before = tab.page.evaluate(LEFT)
+        tab.page.keyboard.press("Shift+ArrowRight")
+        assert tab.page.evaluate(LEFT) == pytest.approx(before - 80)
+        tab.page.keyboard.press("0")
+        assert tab.page.evaluate(SCALE) == 1
+        tab.page.keyboard.press("+")
+        assert tab.page.evaluate(SCALE) == 1.5
+        tab.page.keyboard.press("-")
+        assert tab.page.evaluate(SCALE) == 1
+        tab.page.get_by_role("button", name="Look closer").click()
+        assert tab.page.evaluate(SCALE) == 3
+        tab.page.get_by_role("button", name="Show all of it").click()
+        assert tab.page.evaluate(SCALE) == 1
+        assert list(store.standing()) == [], "looking is no answer"
+        tab.page.keyboard.press("+")
+        tab.page.keyboard.press("n")
+        tab.page.wait_for_selector(".card:not(.leaving):not(.zoomed) .zoom")
+        tab.sent()
+        assert len(list(store.standing())) == 1
+
+
+def test_two_fingers_zoom_and_one_then_moves_the_picture(browser, large):
+    store, _ = large
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, **PHONE) as tab:
+        tab.ready()
+        tab.page.wait_for_selector(".zoom")
+        box = tab.page.locator(".card").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        session = tab.context.new_cdp_session(tab.page)
+
+        def touch(kind, *points):
+            points = [{"x": x + dx, "y": y, "id": i} for i, dx in enumerate(points)]
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        touch("touchStart", -20)
+        touch("touchMove", -25)  # the first finger comes a little earlier: the card must not leave with it
+        touch("touchStart", -25, 25)
+        for wide in (40, 60, 80):
+            touch("touchMove", -wide, wide)
+        touch("touchEnd")
+        tab.until(f"{SCALE} > 2.5")
+        tab.swipe(-180, 0)
+        assert list(store.standing()) == []
+        assert tab.page.evaluate(LEFT) < -100
+        assert tab.page.locator(".zoomed").count() == 1
+        session.detach()
+
+
+def test_words_can_be_selected_and_fingers_still_swipe(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        words, _ = tab.asked()
+        box = tab.page.locator(".card:not(.leaving) p").bounding_box()
+        tab.page.mouse.move(box["x"] + 1, box["y"] + box["height"] / 2)
+        tab.page.mouse.down()
+        tab.page.mouse.move(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2, steps=5)
+        tab.page.mouse.up()
+        chosen = tab.page.evaluate("getSelection().toString()")
+        assert len(chosen) > 10
+        assert chosen in words
+        assert list(store.standing()) == []
+
+
+def test_keys_are_shown_and_can_be_turned_off(browser, large):
+    store, guidelines = large
+    make = partial(make_app, store, guidelines=guidelines)
+    with served(make) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        page = tab.page
+        page.keyboard.press("?")
+        assert page.get_by_role("dialog", name="How to answer").is_visible()
+        page.keyboard.press("n")  # answers nothing while the list is open
+        page.get_by_label("Keys answer").uncheck()
+        page.keyboard.press("Escape")
+        assert page.locator("dialog[open]").count() == 0
+        for key in ("n", "ArrowLeft", " ", "?", "g", "+"):
+            page.keyboard.press(key)
+        assert page.locator("dialog[open]").count() == 0
+        assert page.locator("#no kbd").is_hidden()
+        assert page.locator("#no").get_attribute("aria-keyshortcuts") is None
+        page.reload()
+        tab.ready()
+        page.keyboard.press("n")
+        page.get_by_role("button", name="How to answer").click()
+        page.get_by_label("Keys answer").check()
+        page.get_by_role("button", name="Close", exact=True).click()
+        assert list(store.standing()) == []
+        page.keyboard.press("n")
+        tab.sent()
+        assert len(list(store.standing())) == 1
+
+
+@pytest.mark.parametrize("device", [DESKTOP, PHONE])
+def test_guidelines_are_one_key_away(browser, large, device):
+    store, guidelines = large
+    make = partial(make_app, store, guidelines=guidelines)
+    with served(make) as site, Tab(browser, site.origin, **device) as tab:
+        tab.ready()
+        if device is PHONE:
+            tab.page.get_by_role("button", name="Guidelines").tap()
+        else:
+            tab.page.keyboard.press("g")
+        sheet = tab.page.get_by_role("dialog", name="Guidelines")
+        sheet.get_by_text("Look twice.").wait_for()
+        name = tab.page.locator("#question strong").inner_text()
+        assert sheet.locator("section").first.inner_text().startswith(name)  # the class that is asked about
+        assert ("There are no guidelines" in sheet.inner_text()) == (name == "dog")
+        picture = sheet.get_by_role("img", name="Example of cat")
+        picture.scroll_into_view_if_needed()
+        assert picture.evaluate("(img) => img.decode().then(() => img.naturalWidth)") == 640
+        tab.page.keyboard.press("g")
+        assert sheet.count() == 0
+        assert list(store.standing()) == []
+
+
+def test_two_devices_of_one_person_get_different_questions(browser, store):
+    with served(lambda site: make_app(store, site), tokens=True) as site:
+        ann, token = invite_to(store, "Ann")
+        desk, phone = (Tab(browser, site.origin, "/join#" + each) for each in (token, store.new_link(ann.id)))
+        with desk, phone:
+            for _ in range(6):
+                assert desk.asked()[0] != phone.asked()[0]
+                desk.press()
+                phone.press()
+            held = desk.asked()
+            desk.sent()
+            phone.sent()
+            desk.page.reload()
+            assert desk.asked() == held
+            assert_true_answers(store, 12)
+
+
+def test_the_page_speaks_german(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, locale="de-DE") as tab:
+        tab.ready()
+        assert tab.page.locator("html").get_attribute("lang") == "de"
+        tab.page.keyboard.press("?")
+        english, german = (languages()[code] for code in ("en", "de"))
+        shown = tab.page.content().split("data-words=")[0] + tab.page.locator("body").inner_text()
+        for name, text in english.items():
+            if isinstance(text, str) and len(text) > 4 and german[name] != text:
+                assert f">{text}<" not in shown, name
+        tab.page.keyboard.press("Escape")
+        words, name = tab.asked()
+        tab.page.keyboard.press("j" if f"a {name}." in words else "n")
+        tab.sent()
+        assert_true_answers(store, 1)
+        tab.until("document.querySelector('#pace').textContent === '1 beantwortet'")
 
 
 def test_for_those_who_do_not_see_or_do_not_want_motion(browser, store):
@@ -416,7 +599,7 @@ def test_for_those_who_do_not_see_or_do_not_want_motion(browser, store):
         for _ in range(6):
             page.keyboard.press("Tab")
             order.append(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
-        assert order[-4:] == ["no", "skip", "yes", "undo"] or order[2:5] == ["no", "skip", "yes"]
+        assert order[3:] == ["no", "skip", "yes"], order
         page.locator("#yes").focus()
         before = tab.asked()
         page.keyboard.press(" ")  # on a focused button the space bar is that button's
@@ -506,14 +689,20 @@ def test_a_link_lets_in_and_its_end_shuts_out(browser, store):
             assert cookie["httpOnly"]
             assert cookie["sameSite"] == "Strict"
             assert tab.page.evaluate("document.cookie") == ""
+            assert token not in cookie["value"]
             assert {one.annotator for one in store.standing()} == {person.id}
+            tab.page.goto(site.invitation(token))  # from the history: in the same browser it leads back
+            tab.ready()
+            with Tab(browser, site.origin, "/join#" + token) as next_pupil:
+                next_pupil.page.get_by_text("A link opens once, in one browser").wait_for()
+                next_pupil.errors.clear()  # the browser notes the refusal
             tab.requests.clear()
             store.revoke(person.id)
             tab.press()
             tab.page.wait_for_selector("[data-state=ended]")
             assert tab.unsent() == 1  # kept, in case the link is renewed
             tab.page.goto("about:blank")
-            tab.page.goto(site.invitation(store.renew_token(person.id)))
+            tab.page.goto(site.invitation(store.new_link(person.id)))
             tab.ready()
             tab.sent()
             assert_true_answers(store, 4)
@@ -522,14 +711,17 @@ def test_a_link_lets_in_and_its_end_shuts_out(browser, store):
 
 def test_the_owner_sees_figures_and_invites(browser, store):
     with served(lambda site: make_app(store, site), tokens=True) as site:
-        token = store.renew_token(owner_of(store).id)
+        token = store.new_link(owner_of(store).id)
         with Tab(browser, site.origin, "/join#" + token) as tab:
             tab.page.wait_for_selector(".figure")
             tab.page.get_by_label("Name").fill("Ben")
             tab.page.get_by_role("button", name="Make a link").click()
-            tab.page.wait_for_selector("#invite-link:not([hidden])")
-            link = tab.page.locator("#invite-link").inner_text()
-            assert store.annotator_by_token(link.partition("#")[2]).name == "Ben"
+            made = tab.page.locator("#new-links li", has_text="For Ben")
+            link = made.locator("code").inner_text()
+            tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+            made.get_by_role("button", name="Copy the link for Ben").click()
+            made.get_by_text("Copied").wait_for()
+            assert tab.page.evaluate("navigator.clipboard.readText()") == link
             with Tab(browser, site.origin, link.removeprefix(site.origin)) as other:
                 other.press(12)
                 other.sent()
@@ -537,9 +729,13 @@ def test_the_owner_sees_figures_and_invites(browser, store):
                 assert "Only the owner" in other.page.locator("main").inner_text()
                 other.errors.clear()  # the browser notes the refusal
             tab.until("document.querySelector('.tile b').textContent === '12'")
-            tab.page.get_by_role("button", name="End the link of Ben").click()
+            end = tab.page.get_by_role("button", name="End the link of Ben")
+            for answer in ("Cancel", "End link"):
+                assert next(one for one in store.annotators() if one.name == "Ben").revoked is None
+                end.click()
+                tab.page.get_by_role("dialog").get_by_role("button", name=answer).click()
             tab.page.get_by_text("Ben (ended)").wait_for()
-            assert store.annotator_by_token(link.partition("#")[2]) is None
+            assert store.admit(link.partition("#")[2]) is None
 
 
 def test_the_owner_sees_what_guided_answers_tell(browser, tmp_path):
@@ -553,8 +749,68 @@ def test_the_owner_sees_what_guided_answers_tell(browser, tmp_path):
             figure = tab.page.locator("figure", has_text="Guided questions")
             figure.locator("svg").wait_for()
             assert "would be right" in figure.inner_text()
-            assert "They are answered as random ones are." in figure.inner_text()
+            assert "they are answered as random ones are." in figure.inner_text()
             assert figure.locator("tbody tr").count() == 4  # three classes, and all of them
+
+
+def test_the_owner_gets_a_verdict_and_nothing_impossible_after_four_answers(browser, tmp_path):
+    with Store.open(tmp_path / "few.db", project=Project(CLASSES, repeat_share=0.0), random_state=0) as store:
+        store.register(text_item(f"Animal {i}.", f"row {i}") for i in range(4))
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/dashboard") as tab:
+            verdict = tab.page.locator("#verdict")
+            verdict.get_by_text("Nothing yet: nobody has answered about the 4 items.").wait_for()
+            assert [one.lower() for one in verdict.locator("h2").all_inner_texts()] == [
+                "what is known",
+                "what is wrong",
+                "what to do next",
+            ]
+            me = owner_of(store).id
+            for i, said in enumerate(("yes", "no", "no", "yes")):
+                (question,) = store.ask(me)
+                store.answer(Answer(f"a{i}", question.id, me, said))
+            verdict.get_by_text("2 of 4 items are settled, by 4 answers.").wait_for()
+            words = tab.page.locator("main").inner_text()
+            assert "Too few answers: after 4, a class may be anything" in words
+            assert [float(each) for each in re.findall(r"(-?[\d.]+)%", words) if not 0 <= float(each) <= 100] == []
+            more = tab.page.locator("figure", has_text="How many more")
+            assert "At most 2 more answers can be given about these items" in more.inner_text()
+            assert "more items would give a model’s accuracy" in more.inner_text()
+            for i, said in enumerate(("no", "no")):
+                (question,) = store.ask(me)
+                store.answer(Answer(f"b{i}", question.id, me, said))
+            verdict.get_by_text("All that can be asked was asked.").wait_for()
+            settled = store.decided()  # by elimination an item may still be doubtful
+            told = "All 4" if settled == 4 else f"{settled} of 4"
+            verdict.get_by_text(f"{told} items are settled, by 6 answers.").wait_for()  # figures are made now and then
+            assert verdict.get_by_role("button", name="Copy naysayer labels").count() == 1
+
+
+def test_the_owner_looks_through_the_items_and_removes_one(browser, store):
+    me = owner_of(store).id
+    for i in range(3):
+        (question,) = store.ask(me)
+        store.answer(Answer(f"a{i}", question.id, me, "yes" if i else "skip"))
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/items") as tab:
+        tab.page.get_by_text("1 to 20 of 120 items").wait_for()
+        tab.page.get_by_role("button", name="Later").click()
+        tab.page.get_by_text("21 to 40 of 120 items").wait_for()
+        tab.page.get_by_label("State").select_option("settled")
+        tab.page.get_by_text("2 items", exact=True).wait_for()
+        first = tab.page.locator(".item").first
+        assert "settled: " in first.inner_text()
+        assert "? Yes" in first.inner_text()
+        name = first.locator("h2").inner_text()
+        first.get_by_role("button", name="Remove").click()
+        tab.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        assert store.n_items() == 120
+        first.get_by_role("button", name="Remove").click()
+        assert "its 1 answer are deleted" in tab.page.get_by_role("dialog").inner_text()
+        tab.page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+        tab.page.get_by_text(f"Removed {name} and 1 answer.").wait_for()
+        assert (store.n_items(), store.progress().answers) == (119, 2)
+        tab.page.get_by_label("Name").fill(name)
+        tab.page.get_by_label("State").select_option("")
+        tab.until(f"[...document.querySelectorAll('.item h2')].every((one) => one.textContent !== {json.dumps(name)})")
 
 
 def test_no_line_of_the_grid_crosses_the_word_guessing(browser, tmp_path):

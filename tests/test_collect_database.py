@@ -6,12 +6,19 @@ import os
 import sqlite3
 import sys
 
+import numpy as np
 import pytest
 from sqlalchemy import text
 
 from helpers import raises
 from naysayer.collect import database
 from naysayer.collect.database import Database, StoreError
+from naysayer.collect.exchange import export
+from naysayer.collect.people import owner_of
+from naysayer.collect.records import Project
+from naysayer.collect.store import Store
+from naysayer.data.items import text_item
+from naysayer.features.cache import FeatureCache
 
 
 @pytest.mark.parametrize("form", ["{}", "sqlite:///{}", "sqlite+pysqlite:///{}"])
@@ -146,3 +153,32 @@ def test_a_folder_that_is_not_there_is_told(tmp_path):
     with raises(f"cannot write {place.name}: it cannot be opened; nothing was changed; look at the folder", StoreError):
         place.writing().__enter__()
     assert os.listdir(tmp_path) == []
+
+
+# ---- who may read the files ---------------------------------------------------------------------------------------
+
+
+def test_what_is_stored_is_not_for_others_on_this_machine(tmp_path):
+    def others(path):
+        return path.stat().st_mode & 0o077
+
+    path = tmp_path / "answers.db"
+    with Store.open(path, project=Project(("cat", "dog"))) as store:
+        store.register([text_item("one", "1")])
+        store.ask(owner_of(store).id)
+        beside = sorted(file.name for file in tmp_path.iterdir())
+        assert beside == ["answers.db", "answers.db-shm", "answers.db-wal"]
+        assert [others(tmp_path / name) for name in beside] == [0, 0, 0]
+        for ending in ("csv", "jsonl", "json", "parquet"):
+            export(store, tmp_path / f"out.{ending}")
+            assert others(tmp_path / f"out.{ending}") == 0, ending
+    FeatureCache(tmp_path / "cache", {"name": "toy"}).put({"ab": np.array([1.0])})
+    assert [others(file) for file in (tmp_path / "cache").iterdir()] == [0]
+
+
+def test_a_store_that_its_owner_shares_stays_shared(tmp_path):
+    path = tmp_path / "answers.db"
+    Store.open(path, project=Project(("cat", "dog"))).close()
+    path.chmod(0o640)
+    Store.open(path).close()
+    assert path.stat().st_mode & 0o777 == 0o640

@@ -286,7 +286,7 @@ def test_two_servers_on_one_postgresql(soak, postgres_url):
     """Two processes, eight people on each, over HTTP: each answer is stored once, and no question asked of two."""
     with Store.open(postgres_url, project=replace(PROJECT, repeat_share=0.0)) as store:
         store.register(text_item(f"text {i}", str(i)) for i in range(3000))
-        tokens = [store.add_annotator(f"person {i}")[1] for i in range(16)]
+        tokens = [store.admit(store.add_annotator(f"person {i}")[1]) for i in range(16)]
 
     async def work(ports):
         people = [soak.Annotator(ports[i % 2], token, i, (0.0, 0.05)) for i, token in enumerate(tokens)]

@@ -16,6 +16,7 @@ from naysayer.collect.asking import describe
 from naysayer.collect.exchange import export, import_answers
 from naysayer.collect.guiding import CHECKS, RANDOM, Guide, combine, read_guidance
 from naysayer.collect.judging import compare_yes, differing, label_accuracy
+from naysayer.collect.languages import languages
 from naysayer.collect.learn import Trainer
 from naysayer.collect.records import Answer, Project
 from naysayer.collect.store import Store
@@ -259,7 +260,13 @@ def test_the_page_never_learns_what_the_model_thinks(tmp_path):
     with store:
         store.guide()
         for question in store.ask(store.named_annotator("Ann").id, 10):
-            assert describe(store, question).keys() == {"id", "before", "class", "after", "item"}
+            assert describe(store.project, question, languages()["en"]).keys() == {
+                "id",
+                "before",
+                "class",
+                "after",
+                "item",
+            }
 
 
 def test_guidance_survives_export_and_import(tmp_path):
@@ -292,7 +299,8 @@ def test_a_store_of_version_2_gets_the_column(tmp_path):
         answer_all(store, truth, most=10)
     with sqlite3.connect(tmp_path / "answers.db") as connection:
         connection.executescript(
-            "DROP TABLE belief; ALTER TABLE question DROP COLUMN guidance;"
+            "DROP TABLE belief; DROP TRIGGER answer_no_delete; DROP TABLE removed;"
+            "ALTER TABLE question DROP COLUMN guidance;"
             "UPDATE meta SET value = '2' WHERE key = 'schema_version'"
         )
     connection.close()

@@ -399,7 +399,7 @@ def test_what_cannot_be_trained_says_so(tmp_path):
         with raises("a store must have answers about at least 20 items to train on; got 0; collect more"):
             train(store)
         answer_all(store, truth, 60)
-        with raises("`network` must be one of mlp, linear, convolution, resnet8, resnet18, resnet34; got 'resnet'"):
+        with raises("`network` must be one of mlp, linear, convolution, pooled, resnet8, resnet18, resnet34; got"):
             train(store, network="resnet")
         with raises("an error rate must be from 0 to"):
             train(store, error_rate=1.0)
@@ -574,7 +574,7 @@ def test_train_predict_and_evaluate_from_the_command(tmp_path, run):
     code, out, err = run("predict", model, tmp_path / "other.db", "--probabilities")
     assert (code, err) == (0, "")
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert list(rows[0]) == ["item", "prediction", "probability", "P(a)", "P(b)", "P(c)"]
+    assert list(rows[0]) == ["item", "id", "prediction", "probability", "P(a)", "P(b)", "P(c)"]
     with Store.open(tmp_path / "other.db") as store:
         assert [row["item"] for row in rows] == [item.name for item in store.items()]
         hits = [row["prediction"] == "abc"[truth[item.id]] for row, item in zip(rows, store.items())]
@@ -630,7 +630,7 @@ def test_the_command_says_what_does_not_fit(tmp_path, run):
         ("--restart is for tables; ", "train", tmp_path / "answers.db", "--out", model, "--restart", "--force"),
         ("no store at", "train", tmp_path / "none.db", "--out", tmp_path / "new"),
         ("at least 20 items to train on; got 0", "train", tmp_path / "empty.db", "--out", tmp_path / "new"),
-        ("--id is for tables; ", "predict", model, tmp_path / "answers.db", "--id", "x"),
+        ("the table must have a column 'q'; it has x, noise", "predict", model, tmp_path / "answers.db", "--id", "q"),
         ("--delimiter is for tables; ", "evaluate", model, tmp_path / "answers.db", "--delimiter", ";"),
         ("needs a store to be evaluated on; got", "evaluate", model, tmp_path / "texts.csv"),
         ("must have answers to evaluate a model on; it has none", "evaluate", model, tmp_path / "empty.db"),

@@ -14,6 +14,7 @@ from naysayer.collect import schema
 from naysayer.collect.database import Database, StoreError
 from naysayer.collect.records import Answer, Project
 from naysayer.collect.store import Store
+from naysayer.collect.tokens import hash_token
 from naysayer.data.items import text_item
 
 PROJECT = Project(("cat", "dog", "horse"))
@@ -85,7 +86,20 @@ def test_a_new_store_has_the_columns_of_version_1_and_more(version_1, tmp_path):
         database.close()
     old, new = names.values()
     assert all(new[table][: len(columns)] == columns for table, columns in old.items())
-    assert new.keys() - old.keys() == {"tally", "pending", "belief"}
+    assert new.keys() - old.keys() == {"tally", "pending", "belief", "ruling", "removed", "token"}
+
+
+def test_links_from_before_there_were_secrets_can_be_opened_once(version_1):
+    with sqlite3.connect(version_1) as connection:
+        connection.execute("UPDATE annotator SET token_hash = ?", [hash_token("link")])
+        gone = ("eve", "Eve", hash_token("ended"), "annotator", 1.0, 2.0)
+        connection.execute("INSERT INTO annotator VALUES (?, ?, ?, ?, ?, ?)", gone)
+    connection.close()
+    with Store.open(version_1) as store:
+        assert store.annotator_by_token("link") is None
+        assert store.admit("ended") is None
+        assert store.annotator_by_token(store.admit("link")).id == "ann"
+        assert store.admit("link") is None
 
 
 def test_each_place_begins_at_version_0(where):
@@ -128,8 +142,9 @@ def test_a_store_of_a_newer_version_is_refused(where):
         name = store._database._engine.url.database
         with store._database.writing() as connection:
             connection.execute(schema.meta.update().where(schema.meta.c.key == "schema_version").values(value="99"))
+    ours = len(schema.MIGRATIONS)
     for project in (None, PROJECT):
-        with raises(f"{name} must be of version 3 or older; it is of version 99; update naysayer"):
+        with raises(f"{name} must be of version {ours} or older; it is of version 99; update naysayer"):
             Store.open(where, project=project)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 
 import httpx
 import pytest
+from sqlalchemy import select
 
 from browser import served
 from helpers import raises
-from naysayer.collect import security
+from naysayer.collect import schema, security, tokens
 from naysayer.collect.app import make_app
 from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.records import Project
@@ -50,7 +52,7 @@ def ask(guard, method="GET", path="/", *, base="http://127.0.0.1:8000", **option
 
 
 def local(**options):
-    return Guard(hello, Site(), lambda token: None, Person(), **options)
+    return Guard(hello, Site(open=True), lambda token: None, Person(), **options)
 
 
 def closed(**options):
@@ -102,6 +104,13 @@ def test_a_public_address_is_checked(public):
         Site(public=public)
 
 
+@pytest.mark.parametrize("where", [{"host": "192.168.1.7"}, {"public": "https://x.org"}])
+def test_only_this_machine_can_be_open(where):
+    with raises("only this machine's own address can do without links; got http"):
+        Site(open=True, **where)
+    assert Site("localhost", open=True).open
+
+
 def test_cookies_are_out_of_reach():
     plain = Site("0.0.0.0", 81).set_cookie("t")
     assert plain.startswith("naysayer-81=t; Path=/;")
@@ -119,8 +128,9 @@ def test_a_link_carries_its_token_where_servers_do_not_see_it():
 # ---- who it is ------------------------------------------------------------------------------------------------------
 
 
-def test_this_machine_needs_no_token_and_others_do():
+def test_only_an_open_site_needs_no_token():
     assert ask(local()).json()["who"] == "somebody"
+    assert ask(Guard(hello, Site(), lambda token: None, Person())).json()["who"] is None
     assert ask(closed()).json()["who"] is None
     assert ask(closed(), headers={"cookie": "naysayer-8000=right"}).json()["who"] == "somebody"
     assert ask(closed(), headers={"cookie": "a=b; naysayer-8000=right"}).json()["who"] == "somebody"
@@ -184,6 +194,7 @@ def test_posts_from_other_sites_are_refused(headers):
 def test_other_sites_may_link_but_not_read():
     cross = {"sec-fetch-site": "cross-site"}
     assert ask(local(), headers=cross | {"sec-fetch-mode": "navigate"}).status_code == 200
+    assert_refused(ask(local(), path="/api/x", headers=cross | {"sec-fetch-mode": "navigate"}), 403, "other sites")
     for mode in ("no-cors", "cors", "websocket"):
         assert_refused(ask(local(), headers=cross | {"sec-fetch-mode": mode}), 403, "from other sites")
 
@@ -280,6 +291,25 @@ def test_guessing_tokens_is_limited_whatever_is_guessed():
     assert tries == [200] * 5 + [429] * 3
 
 
+def test_a_class_behind_one_address_gets_in_at_once(tmp_path):
+    with Store.open(tmp_path / "a.db", project=Project(("a", "b"))) as store:
+        app = make_app(store, Site("0.0.0.0", 8000))
+        tokens = [store.add_annotator(f"Person {i}")[1] for i in range(40)]
+        seen = set()
+        for token in tokens:
+            for path in ("/join", "/static/base.css", "/static/join.js", "/static/call.js", "/static/icon.svg"):
+                seen.add(ask(app, "GET", path).status_code)
+            seen.add(ask(app, "POST", "/api/join", headers=POST, json={"token": token}).status_code)
+        assert seen == {200}
+
+
+def test_guessing_links_is_limited_too():
+    guard = closed(arriving=Buckets(1, 5), clock=lambda: 0.0)
+    tries = [ask(guard, "POST", "/api/join", headers=POST, json={"token": f"{i}"}).status_code for i in range(8)]
+    assert tries[5:] == [429] * 3
+    assert ask(guard).status_code == 200, "other pages have limits of their own"
+
+
 def test_buckets_forget_the_longest_unseen():
     buckets = Buckets(rate=1, burst=1, size=2)
     assert [buckets.wait(key, 0.0) for key in "aab"] == [0.0, 1.0, 0.0]
@@ -334,7 +364,8 @@ def store(tmp_path):
 def test_tokens_are_needed_checked_hashed_and_revocable(store):
     site = Site("0.0.0.0", 8000)
     app = make_app(store, site)
-    person, token = invite_to(store, "Ann")
+    person, link = invite_to(store, "Ann")
+    token = store.admit(link)
     paths = ["/api/next", "/api/progress", "/media/" + "0" * 32, "/api/dashboard", "/", "/dashboard"]
     for path in paths:
         assert ask(app, path=path).status_code == 401, path
@@ -358,7 +389,7 @@ def test_known_tokens_are_looked_up_once_in_a_while_and_unknown_ones_each_time(s
     real = store.annotator_by_token
     monkeypatch.setattr(store, "annotator_by_token", lambda token: asked.append(token) or real(token))
     app = make_app(store, Site("0.0.0.0", 8000))
-    _, token = invite_to(store, "Ann")
+    token = store.admit(invite_to(store, "Ann")[1])
     for _ in range(3):
         assert ask(app, path="/api/progress", headers={"cookie": f"naysayer-8000={token}"}).status_code == 200
         assert ask(app, path="/api/progress", headers={"cookie": "naysayer-8000=wrong"}).status_code == 401
@@ -366,23 +397,138 @@ def test_known_tokens_are_looked_up_once_in_a_while_and_unknown_ones_each_time(s
     assert asked.count("wrong") == 3
 
 
-def test_a_token_becomes_a_cookie(store):
-    app = make_app(store, Site("0.0.0.0", 8000))
-    _, token = invite_to(store, "Ann")
-    joined = ask(app, "POST", "/api/join", headers=POST, json={"token": token})
+def join(app, link, **headers):
+    return ask(app, "POST", "/api/join", headers=POST | headers, json={"token": link})
+
+
+def test_a_link_is_exchanged_once_for_a_secret_of_its_own(store):
+    """It stays in the history of a browser, where whoever sits there next finds it."""
+    site = Site("0.0.0.0", 8000)
+    app = make_app(store, site)
+    person, link = invite_to(store, "Ann")
+    joined = join(app, link)
     assert joined.json() == {"to": "/"}
-    assert joined.headers["set-cookie"].startswith(f"naysayer-8000={token}; ")
-    assert_refused(ask(app, "POST", "/api/join", headers=POST, json={"token": "wrong"}), 401, "does not work")
-    owner = store.renew_token(owner_of(store).id)
-    assert ask(app, "POST", "/api/join", headers=POST, json={"token": owner}).json() == {"to": "/dashboard"}
+    secret = joined.headers["set-cookie"].partition("=")[2].partition(";")[0]
+    assert joined.headers["set-cookie"] == site.set_cookie(secret)
+    assert len(secret) >= 22
+    assert store.annotator_by_token(secret) == person
+    assert link not in str(joined.headers)
+    for headers in ({"cookie": f"naysayer-8000={link}"}, {"authorization": f"Bearer {link}"}):
+        assert ask(app, path="/api/progress", headers=headers).status_code == 401
+    assert_refused(join(app, link), 401, "this link does not work; it was opened before, or has ended")
+    assert_refused(join(app, secret), 401, "does not work")
+    again = join(app, link, cookie=f"naysayer-8000={secret}")  # in the browser that it was opened in
+    assert again.json() == {"to": "/"}
+    assert again.headers["set-cookie"] == site.set_cookie(secret)
 
 
-def test_a_name_that_is_invited_again_is_the_same_person_with_a_new_link(store):
-    first, old = invite_to(store, "Ann")
-    second, new = invite_to(store, " Ann ")
+def test_the_owner_goes_on_to_the_dashboard_and_on_this_machine_to_the_questions(store):
+    for site, to in ((Site("0.0.0.0", 8000), "/dashboard"), (Site(), "/")):
+        assert join(make_app(store, site), store.new_link(owner_of(store).id)).json() == {"to": to}
+
+
+def test_a_name_that_is_invited_again_is_the_same_person_with_one_more_link(store):
+    (first, old), (second, new) = invite_to(store, "Ann"), invite_to(store, " Ann ")
     assert first.id == second.id
-    assert store.annotator_by_token(old) is None
-    assert store.annotator_by_token(new).id == first.id
+    for link in (old, new):
+        assert store.annotator_by_token(store.admit(link)) == first
+
+
+def test_the_owner_is_told_of_a_name_that_was_invited_before(store):
+    app = make_app(store, Site("0.0.0.0", 8000))
+    mine = POST | {"authorization": f"Bearer {store.admit(store.new_link(owner_of(store).id))}"}
+    invite = [ask(app, "POST", "/api/invite", headers=mine, json={"name": name}).json() for name in ("Ann", "Ann ")]
+    assert [one["known"] for one in invite] == [False, True]
+    assert invite[0]["id"] == invite[1]["id"]
+
+
+def test_links_and_what_they_opened_stay_when_another_server_begins(where):
+    """As `ask` does when it starts, on the same file or on the same PostgreSQL."""
+    with Store.open(where, project=Project(("cat", "dog"))) as first:
+        _, ann = invite_to(first, "Ann")
+        owner = first.new_link(owner_of(first).id)
+        opened = first.admit(invite_to(first, "Ben")[1])
+        with Store.open(where) as second:
+            second.new_link(owner_of(second).id)
+            assert second.annotator_by_token(opened).name == "Ben"
+            assert second.annotator_by_token(second.admit(ann)).name == "Ann"
+            assert first.annotator_by_token(second.admit(owner)).role == "owner"
+            assert first.admit(ann) is None
+            left = second.new_link(owner_of(second).id)
+            second.end_links()  # until told otherwise
+            assert second.admit(left) is second.annotator_by_token(opened) is second.recall(opened) is None
+
+
+def test_a_link_can_have_an_end_and_so_has_what_it_opened(store, monkeypatch):
+    app = make_app(store, Site("0.0.0.0", 8000))
+    mine = POST | {"authorization": f"Bearer {store.admit(store.new_link(owner_of(store).id))}"}
+    links = [
+        ask(app, "POST", "/api/invite", headers=mine, json={"name": "Ann", "days": 1}).json()["link"].partition("#")[2]
+        for _ in range(2)
+    ]
+    secret, now = store.admit(links[0]), time.time()
+    assert store.annotator_by_token(secret).name == "Ann"
+    monkeypatch.setattr(time, "time", lambda: now + 25 * 3600)
+    monkeypatch.setattr(store, "_recalled", {})
+    assert store.admit(links[1]) is store.annotator_by_token(secret) is None
+    monkeypatch.setattr(time, "time", lambda: now)
+    for days in (0, -1, 1e9):
+        assert ask(app, "POST", "/api/invite", headers=mine, json={"name": "Ann", "days": days}).status_code == 422
+
+
+def test_a_secret_ends_after_some_months_and_what_ended_is_removed(store, monkeypatch):
+    ann, link = invite_to(store, "Ann")
+    secret, now = store.admit(link), time.time()
+    monkeypatch.setattr(time, "time", lambda: now + tokens.SESSION_SECONDS + 1)
+    assert store.annotator_by_token(secret) is None
+    store.admit(store.new_link(ann.id))
+    with store._database.reading() as connection:
+        kept = connection.execute(select(schema.token)).all()
+    assert tokens.hash_token(secret) not in str(kept)
+    assert len(kept) == 1
+
+
+def test_ending_a_link_ends_what_it_opened_for_good(store):
+    ann, link = invite_to(store, "Ann")
+    secret, unopened = store.admit(link), store.new_link(ann.id)
+    store.revoke(ann.id)
+    assert store.annotator_by_token(secret) is store.admit(unopened) is None
+    assert store.annotator_by_token(store.admit(store.new_link(ann.id))).id == ann.id
+    assert store.annotator_by_token(secret) is store.admit(unopened) is None
+
+
+# ---- what others on this machine, or in the same room, may try ------------------------------------------------------
+
+
+def test_a_page_elsewhere_cannot_have_a_browser_draw_questions(store):
+    app = make_app(store, Site(open=True))
+    for site in ("cross-site", "same-site"):  # same-site: another port of this machine
+        headers = {"sec-fetch-site": site, "sec-fetch-mode": "navigate"}
+        assert_refused(ask(app, path="/api/next", headers=headers), 403, "from other sites")
+    assert list(store.rows("question")) == []
+
+
+def test_a_class_behind_one_address_can_join_at_once(store):
+    app = make_app(store, Site("0.0.0.0", 8000))
+    files = ["/join", *(f"/static/{name}" for name in ("base.css", "join.js", "call.js", "icon.svg"))]
+    for i in range(40):
+        assert {ask(app, path=path).status_code for path in files} == {200}
+        assert join(app, invite_to(store, f"Pupil {i}")[1]).status_code == 200
+
+
+def test_a_body_with_two_lengths_is_refused(store):
+    """A proxy that goes by one and a server that goes by the other see two different requests."""
+    with served(lambda site: make_app(store, site)) as site:
+        head = (
+            f"POST /api/undo HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nX-Naysayer: 1\r\n"
+            "Content-Type: application/json\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", site.port), timeout=120) as line:
+            line.sendall(head.encode() + b"2\r\n{}\r\n0\r\n\r\n")
+            reply = b"".join(iter(lambda: line.recv(4096), b""))  # to its end: what else was smuggled in is not read
+    assert reply.startswith(b"HTTP/1.1 400")
+    assert b"Content-Length or Transfer-Encoding, not both" in reply
+    assert reply.count(b"HTTP/1.1") == 1
 
 
 def test_a_link_from_another_site_is_loaded_once_more(store):
@@ -402,6 +548,7 @@ def test_tokens_are_compared_in_the_same_time_wherever_they_differ(store, monkey
     seen = []
     real = hmac.compare_digest
     monkeypatch.setattr(hmac, "compare_digest", lambda a, b: seen.append(1) or real(a, b))
-    _, token = invite_to(store, "Ann")
+    token = store.admit(invite_to(store, "Ann")[1])
+    seen.clear()
     assert store.annotator_by_token(token) is not None
     assert seen

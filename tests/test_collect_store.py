@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import secrets
 import threading
 import time
@@ -15,12 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import select
 
 from helpers import assert_frequencies, assert_shares, raises
 from naysayer.collect import drawing, schema
 from naysayer.collect import store as store_module
 from naysayer.collect.records import Ask, Conflict, Project, Undo
-from naysayer.collect.store import Answer, Store, hash_token
+from naysayer.collect.store import Answer, Store
+from naysayer.collect.tokens import hash_token
 from naysayer.data.items import Item, record_item, text_item
 
 PROJECT = Project(("cat", "dog", "horse", "bird"), repeat_share=0.0)
@@ -82,9 +83,11 @@ def test_a_store_remembers_its_project(where):
     for again in (None, Project(("a", "b"))):
         with Store.open(where, project=again) as store:
             assert store.project == replace(project, repeat_share=0.2, answers_per_item=None)
-    with raises("must be asked for the classes it was begun with, a, b; got b, a; begin a new store for others"):
+    with raises(
+        "must be asked for the classes it has, a, b; got b, a; naysayer add adds some; begin a new store for others"
+    ):
         Store.open(where, project=Project(("b", "a")))
-    with Store.open(where) as store, raises("the classes of a store must stay as they are; begin a new store"):
+    with Store.open(where) as store, raises("the classes of a store must stay as they are; `add_classes` adds others"):
         store.configure(classes=("x", "y"))
 
 
@@ -230,7 +233,7 @@ def test_an_item_is_asked_about_until_its_class_is_known_and_no_more(begin):
         known = [c for c, value in said[item.id] if value == "yes"] or [c for c in range(4) if c not in out]
         assert known == [true_class(item)]
     progress = store.progress(ann)
-    assert (progress.items, progress.answered, progress.decided) == (40, 40, 40)
+    assert (progress.items, progress.answered, progress.closed) == (40, 40, 40)
     assert progress.answers == sum(map(len, said.values()))
     assert progress.own + store.progress(bob).own == progress.answers
     assert store.progress("nobody").own == store.progress().own == 0
@@ -258,7 +261,7 @@ def test_where_one_cannot_tell_nothing_is_ruled_out_and_one_is_not_asked_again(b
         asked += [question.class_index for question in questions]
         reply(store, questions[0], "skip")
     assert sorted(asked) == [0, 1, 2, 3]
-    assert store.progress().decided == 0
+    assert store.progress().closed == 0
     (question,) = store.ask(bob)  # others can still be asked all four
     assert question.probability == 0.25
     reply(store, question, "no")
@@ -276,6 +279,20 @@ def test_a_page_that_is_reloaded_gets_its_questions_back(begin):
     reply(store, held[1], "no")
     assert store.ask(ann, 4) == [held[0], held[2], *more]
     assert not {question.id for question in store.ask(bob, 4)} & {question.id for question in held + more}
+
+
+def test_two_devices_of_one_person_get_different_questions(begin):
+    store, ann, _ = begin(9)
+    phone, desk = "0000000a", "0000000b"
+    first = store.ask(ann, 4, device=phone)
+    second = store.ask(ann, 4, device=desk)
+    assert len({question.item.id for question in first + second}) == 8
+    assert store.ask(ann, 4, device=phone) == first  # a reload
+    assert store.ask(ann, 4, device=desk) == second
+    assert all(question.id.startswith(desk) and len(question.id) == 32 for question in second)
+    (last,) = store.ask(ann, 4, holding=[question.id for question in first], device=phone)
+    assert store.ask(ann, 4, holding=[question.id for question in [*first, last]], device=phone) == []
+    assert store.ask(ann, 4, device="0000000c") == first  # all is handed out: a new page takes over
 
 
 def test_a_question_that_nobody_answers_blocks_its_item_for_ten_minutes(begin, monkeypatch):
@@ -298,6 +315,8 @@ def test_requests_that_cannot_be(begin):
     for n in (0, 21):
         with raises(f"a page must ask for 1 to 20 questions; got {n}"):
             store.ask(ann, n)
+    with raises("a device must be 8 hexadecimal digits; got 'phone'"):
+        store.ask(ann, device="phone")
     for name in ("nobody", "", "a\0b", "' OR 1=1 --"):
         with raises("the store must have the annotator; it has none with the id ", KeyError):
             store.ask(name)
@@ -361,7 +380,7 @@ def test_when_all_is_known_there_are_no_repetitions_either(begin):
     store, ann, _ = begin(15, repeat_share=0.9)
     while questions := store.ask(ann):
         reply(store, questions[0], truth(questions[0]))
-    assert store.progress().decided == 15
+    assert store.progress().closed == 15
     assert [store.ask(ann, 5) for _ in range(10)] == [[]] * 10
 
 
@@ -511,9 +530,9 @@ def test_an_item_decided_by_mistake_is_open_again(begin):
     (question,) = store.ask(ann)
     reply(store, question, "yes")
     assert store.ask(bob) == []
-    assert store.progress().decided == 1
+    assert store.progress().closed == 1
     store.undo(ann, "u")
-    assert store.progress().decided == 0
+    assert store.progress().closed == 0
     assert [given.item for given in store.ask(bob)] == [question.item]
 
 
@@ -522,20 +541,22 @@ def test_an_item_decided_by_mistake_is_open_again(begin):
 
 def test_tokens_open_the_door_until_they_are_revoked(begin):
     store, *_ = begin()
-    ann, token = store.add_annotator("Ann", "owner")
-    bob, other = store.add_annotator("Bob")
-    assert len(token) >= 22  # 128 bits in base 64
+    (ann, link), (bob, second) = store.add_annotator("Ann", "owner"), store.add_annotator("Bob")
+    token, other = store.admit(link), store.admit(second)
+    assert len(link) >= 22  # 128 bits in base 64
+    assert len(token) >= 22
     assert store.annotator_by_token(token) == ann
     assert store.annotator_by_token(other) == bob
-    for wrong in ("", token[:-1], token + "x", token.swapcase(), hash_token(token), "\ud800", "a\0"):
-        assert store.annotator_by_token(wrong) is None
-    stored = json.dumps([row for name in ("annotator", "meta") for row in store.rows(name)])
+    for wrong in ("", link, token[:-1], token + "x", token.swapcase(), hash_token(token), "\ud800", "a\0"):
+        assert store.annotator_by_token(wrong) is store.admit(wrong) is None
+    with store._database.reading() as connection:
+        stored = str(connection.execute(select(schema.token)).all())
     assert token not in stored
     assert hash_token(token) in stored
     store.revoke(ann.id)
     assert store.annotator_by_token(token) is None
     assert store.annotator_by_token(other) == bob
-    newer = store.renew_token(ann.id)
+    newer = store.admit(store.new_link(ann.id))
     assert store.annotator_by_token(newer) == ann
     assert store.annotator_by_token(token) is None
     with raises("the store must have the annotator; it has none with the id 'nobody'", KeyError):
@@ -546,13 +567,14 @@ def test_a_token_is_recalled_until_this_store_changes_it_or_a_few_seconds_passed
     with Store.open(where, project=PROJECT) as store, Store.open(where) as other:
         now = time.monotonic()
         monkeypatch.setattr(time, "monotonic", lambda: now)
-        ann, token = store.add_annotator("Ann")
+        ann, link = store.add_annotator("Ann")
+        token = store.admit(link)
         assert store.recall(token) is None  # never asked for
         assert store.annotator_by_token(token) == store.recall(token) == ann
         assert store.annotator_by_token("wrong") is store.recall("wrong") is None
         store.revoke(ann.id)
         assert store.recall(token) is store.annotator_by_token(token) is None
-        token = store.renew_token(ann.id)
+        token = store.admit(store.new_link(ann.id))
         assert store.annotator_by_token(token) == ann
         other.revoke(ann.id)  # as another server does
         assert store.annotator_by_token(token) is None
@@ -563,7 +585,8 @@ def test_a_token_is_recalled_until_this_store_changes_it_or_a_few_seconds_passed
 
 def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_recalled(begin, monkeypatch):
     store, *_ = begin()
-    ann, token = store.add_annotator("Ann")
+    ann, link = store.add_annotator("Ann")
+    token = store.admit(link)
     real = store_module._annotator
 
     def slow(row):  # the row was read; now, before it is remembered, the token is revoked
@@ -575,7 +598,7 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_recalled(begin, mo
     assert store.annotator_by_token(token) == ann
     assert store.recall(token) is None
     with raises("the store must have the annotator; it has none with the id 'nobody'", KeyError):
-        store.renew_token("nobody")
+        store.new_link("nobody")
 
 
 def test_annotators_by_name_have_no_token_and_are_made_once(begin):
@@ -639,14 +662,14 @@ def test_rows_that_do_not_fit_are_refused_whole(begin):
     with raises("a row must fit those it refers to; one does not ("):
         store.load("question", [question | {"id": "p", "item_id": next(iter(store.items())).id}, question])
     with raises(
-        "a row of question must have the columns annotator, asked, class_index, guidance, id, item_id, probability, "
+        "a row of question must have the columns annotator, asked, class_index, guidance, id, item_id, n_classes, "
     ):
         store.load("question", [question | {"more": 1}])
     with raises("look at 'asked'"):
         store.load("question", [{key: question[key] for key in question if key != "asked"}])
     assert list(store.rows("question")) == []
     for use in (store.rows, lambda name: store.load(name, [])):
-        with raises("a table must be one of meta, item, annotator, question, answer, training; got 'tally'"):
+        with raises("a table must be one of meta, item, annotator, question, answer, training, ruling; got 'tally'"):
             use("tally")
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from naysayer.cli.console import Host, Json, Port, Public, numbers, print_json, words
+from naysayer.cli.console import EndLinks, Host, Json, Port, Public, numbers, print_json, words
 from naysayer.cli.exchange import begun_or_gone
+from naysayer.common.words import count
 
 
 def ask(
@@ -59,6 +61,16 @@ def ask(
             "right; default: labels.",
         ),
     ] = None,
+    guidelines: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file that tells annotators about the classes, in words and pictures; see docs/collect.md."
+        ),
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(metavar="de|en|ja", help="The language of the page; default: that of each one's browser."),
+    ] = None,
     host: Host = "127.0.0.1",
     port: Port = None,
     public: Public = None,
@@ -66,6 +78,13 @@ def ask(
         list[str] | None,
         typer.Option(metavar="NAME", help="Print a link with which somebody can answer; may be repeated."),
     ] = None,
+    days: Annotated[
+        float | None, typer.Option(help="Days after which the links of --invite end; default: they do not.")
+    ] = None,
+    end_links: EndLinks = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Need no link: everybody on this machine may answer and see everything.")
+    ] = False,
     train: Annotated[bool, typer.Option("--train", help="Keep training on the answers that have come in.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -73,9 +92,12 @@ def ask(
 
     Running it again adds the items that are new and continues.
     """
+    from naysayer.collect.languages import check_language
     from naysayer.collect.records import Project
     from naysayer.data.items import read_items
 
+    if language is not None:
+        check_language(language)
     wanted: dict[str, Any] = {
         "question": question and question.replace("{class}", "{}"),
         "probabilities": probabilities and tuple(numbers(probabilities, "--probabilities")),
@@ -88,20 +110,30 @@ def ask(
     is_store = _is_store(items)
     if is_store:
         store = str(items)
-    elif classes is None:
+    elif classes is None and "://" not in store and not Path(store).exists():
         raise ValueError(f"--classes must name the classes to ask about, as {items} is no store: add --classes cat,dog")
     try:
         names = _classes_of(store) if classes is None else tuple(words(classes) or ())
         project = Project(names, name=items.absolute().stem, **wanted)
     except ValueError as error:
         raise ValueError(_by_option(str(error))) from None
+    told = {"guidelines": _guidelines(guidelines, names), "language": language}
     found = [] if is_store else read_items(items)
     with contextlib.ExitStack() as opened:
         with begun_or_gone(store):
             answers, new = _open_store(opened, store, project, wanted, found)
-        _serve(answers, new, host, port, public, invite or [], train, as_json)
+        if end_links:
+            answers.end_links()
+        _serve(answers, new, (host, port, public, open_), (invite or [], days), train, as_json, told)
         if not as_json:
             _tell_end(answers)
+
+
+def _guidelines(path: Path | None, classes: tuple[str, ...]) -> Any:
+    """Read the guidelines, if there are any."""
+    from naysayer.collect.guidelines import read_guidelines
+
+    return None if path is None else read_guidelines(path, classes)
 
 
 def _is_store(path: Path) -> bool:
@@ -132,7 +164,10 @@ def _open_store(
         raise ValueError(f"--probabilities must stay as they are once there are answers; see {answers.name}")
     if changed:
         answers.configure(**changed)
-    return answers, answers.register(items)
+    new = answers.register(items)
+    if gone := answers.find_back():
+        print(f"{count(len(gone), 'picture')} left out: no longer at {gone[0].path}", file=sys.stderr)
+    return answers, new
 
 
 def _by_option(message: str) -> str:
@@ -148,43 +183,52 @@ def _by_option(message: str) -> str:
 def _serve(
     answers: Any,
     new: int,
-    host: str,
-    port: int | None,
-    public: str | None,
-    invite: list[str],
+    place: tuple[str, int | None, str | None, bool],
+    invitations: tuple[list[str], float | None],
     train: bool,
     as_json: bool,
+    told: dict[str, Any],
 ) -> None:
-    """Serve a store's questions until Control-C, and print where."""
+    """Serve a store's questions until Control-C, and print where; `told`: the page's guidelines and language."""
     from naysayer.collect.app import make_app
-    from naysayer.collect.people import invite_to, owner_of
+    from naysayer.collect.people import invite_to, invited, owner_of
     from naysayer.collect.security import Site, is_loopback
     from naysayer.collect.serving import listen, serve
 
+    (host, port, public, open_), (invite, days) = place, invitations
     if invite and public is None and is_loopback(host):
         raise ValueError("--invite needs an address that others reach: add --host 0.0.0.0, or --public behind a proxy")
+    if days is not None and not (invite and days > 0):
+        raise ValueError(f"--days must be above 0, and --invite must name whom the link is for; got {days:g}")
     with listen(host, port, answers.name) as listener, contextlib.ExitStack() as opened:
-        site = Site(host, listener.getsockname()[1], public)
-        links = {"owner": site.origin if site.local else site.invitation(answers.renew_token(owner_of(answers).id))}
-        links |= {name: site.invitation(invite_to(answers, name)[1]) for name in invite}
+        site = Site(host, listener.getsockname()[1], public, open_)
+        known = [name for name in invite if invited(answers, name)]
+        until = None if days is None else time.time() + days * 86400
+        links = {"owner": site.origin if site.open else site.invitation(answers.new_link(owner_of(answers).id))}
+        links |= {name: site.invitation(invite_to(answers, name, until)[1]) for name in invite}
         trainer = None
         if train or answers.project.questions == "guided":
             from naysayer.collect.learn import Trainer
 
             trainer = opened.enter_context(Trainer(answers))
-        serve(make_app(answers, site, trainer=trainer), listener, lambda: _tell(answers, new, site, links, as_json))
+        app = make_app(answers, site, trainer=trainer, **told)
+        serve(app, listener, lambda: _tell(answers, new, site, links, known, as_json))
 
 
-def _tell(answers: Any, new: int, site: Any, links: dict[str, str], as_json: bool) -> None:
+def _tell(answers: Any, new: int, site: Any, links: dict[str, str], known: list[str], as_json: bool) -> None:
     """Print where the questions are."""
     if as_json:
-        print_json({"items": answers.n_items(), "new": new, "store": answers.name, "links": links})
+        print_json({"items": answers.n_items(), "new": new, "store": answers.name, "links": links, "known": known})
     else:
-        print(f"{answers.n_items():,} items, {new:,} of them new; classes: {', '.join(answers.project.classes)}")
+        print(f"{count(answers.n_items(), 'item')}, {new:,} of them new; classes: {', '.join(answers.project.classes)}")
         for name, link in links.items():
             print(f"{'open' if site.local else f'for {name}:'} {link}")
+        for name in known:
+            print(f"{name} was invited before: this link is one more for the same person, and the others still work.")
+        if site.open:
+            print("Everybody on this machine can answer and see everything; without --open they need the link.")
         if not site.local:
-            print("Each link is for one person and shown once; a new one for the same name replaces the old.")
+            print("Each link is for one person and opens once, in one browser; those printed before still work.")
             if not site.origin.startswith("https:"):
                 print("Others on the network can read what goes over http: put a proxy with https before it.")
         print(f"The dashboard is at {site.origin}/dashboard; answers are kept in {answers.name}.")
@@ -195,7 +239,7 @@ def _tell(answers: Any, new: int, site: Any, links: dict[str, str], as_json: boo
 def _tell_end(answers: Any) -> None:
     """Print what has come in, and what to do with it."""
     n = answers.progress().answers
-    print(f"\nstopped; {n:,} answers are in {answers.name}")
+    print(f"\nstopped; {count(n, 'answer')} in {answers.name}")
     if n:
         place = "URL" if "://" in answers.name else shlex.quote(answers.name)  # a URL may hold a password
         print(f"next: naysayer train {place} --out model/")

@@ -58,7 +58,8 @@ def import_file(
     ],
     file: Annotated[Path, typer.Argument(help="An export; Prodigy's .jsonl; Label Studio's .json.")],
     classes: Annotated[
-        str | None, typer.Option(help="The classes of a new store, separated by commas; default: those of the export.")
+        str | None,
+        typer.Option(help="The classes of a new store, separated by commas; default: those that the file names."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -1,9 +1,9 @@
-"""The commands about labels: `doctor` and `plan`."""
+"""The commands about labels: `labels`, `doctor` and `plan`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from naysayer.cli.console import (
     Classes,
     Confidence,
     Delimiter,
+    Device,
     Drop,
     Image,
     Json,
@@ -19,15 +20,23 @@ from naysayer.cli.console import (
     Ordinary,
     Text,
     Transition,
+    check_target,
     column_lines,
+    is_store,
     percent,
     print_json,
     print_table,
     read_matrix,
+    refuse_options,
     said_of_columns,
+    warnings_as_lines,
     words,
 )
 
+if TYPE_CHECKING:
+    from naysayer.measure.answers import AnswerReport, Answers
+
+ODD = 0.01  # what chance brings about less often than that is told
 KINDS = {
     "ordinary": "“it is c”",
     "yes_no": "“is it c?” of a random class, yes or no",
@@ -61,7 +70,11 @@ def plan(
 
 
 def doctor(
-    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or npz file with a column of labels.")],
+    context: typer.Context,
+    table: Annotated[
+        str,
+        typer.Argument(help="CSV, TSV, Parquet or npz file with a column of labels; or a store, such as answers.db."),
+    ],
     label: Annotated[str | None, typer.Option(help="The column of labels; default: the only one.")] = None,
     classes: Classes = None,
     ordinary: Ordinary = False,
@@ -75,7 +88,14 @@ def doctor(
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:
-    """Check labels: counts, class shares, whether they can be uniform, and what to use; say how columns are read."""
+    """Check labels or a store's answers: counts, class shares, whether they can be uniform, and what to use.
+
+    Of a table it also says how the columns are read.
+    """
+    if is_store(table):
+        refuse_options(context, {"table", "confidence", "as_json"}, table)
+        _doctor_of_store(table, confidence, as_json)
+        return
     from naysayer.data import tables
     from naysayer.data.labels import read_labels
     from naysayer.features.tables import TableEncoder
@@ -108,3 +128,120 @@ def doctor(
         print()
     for line in column_lines(columns.readings):
         print(line)
+
+
+def _doctor_of_store(place: str, confidence: float, as_json: bool) -> None:
+    """Check the answers in a store."""
+    from naysayer.collect.store import Store
+    from naysayer.measure.answers import VALUES, examine, read_answers
+
+    with Store.open(place) as store:
+        said, progress = read_answers(store), store.progress()
+        if not (said.value >= 0).any():
+            raise ValueError(f"{store.name} must have answers to check; it has none yet; ask people first")
+        decided = store.decided(said)
+    report = examine(said, confidence)
+    findings = [*_odd_questions(report, said), *((found.level, found.text) for found in report.findings)]
+    findings = findings or [("ok", "Questions and answers look as they should.")]
+    if as_json:
+        about = {"items": progress.items, "answered": progress.answered, "decided": decided, "classes": said.classes}
+        told = [{"level": level, "text": text} for level, text in findings]
+        print_json(about | report.to_dict() | {"findings": told})
+        return
+    people = f"{len(said.annotators):,} {'person' if len(said.annotators) == 1 else 'people'}"
+    print(f"{report.n_answers:,} answers by {people} about {progress.answered:,} of {progress.items:,} items")
+    wrong = f"{percent(*report.errors.overall)} % of the answers are wrong"
+    if report.errors.n_pairs:
+        differ = f"{report.errors.n_disagreements:,} of {report.errors.n_pairs:,}"
+        print(f"{wrong}; of questions that were asked twice, {differ} got two different answers")
+    else:
+        print(f"{wrong}, as far as can be known before any question was asked twice")
+    settled = f"{decided:,} of {progress.items:,} items are settled by answers"
+    print(f"{settled}: a class has a probability of 95 % or more\n")
+    counts = {
+        value: [int(((said.asked == k) & (said.value == n)).sum()) for k in range(said.n_classes)]
+        for value, n in VALUES.items()
+    }
+    rows = []
+    for k, name in enumerate(said.classes):
+        share = "-" if report.priors is None else percent(*(bound[k] for bound in report.priors))
+        rows.append([name, *(f"{counts[value][k]:,}" for value in VALUES), share])
+    print_table(["class", "yes", "no", "can't tell", "share of the items %"], rows)
+    print()
+    for level, text in findings:
+        print(f"{level:>8}: {text}")
+    print("\n  the labels: naysayer labels STORE --out labels.csv\n  a model: naysayer train STORE --out model/")
+
+
+def _odd_questions(report: AnswerReport, said: Answers) -> list[tuple[str, str]]:
+    """Say what is odd about which questions were asked, and how many got a yes."""
+    found = []
+    if report.asked_p_value is not None and report.asked_p_value < ODD:
+        found.append(("warning", "Classes were not asked about as often as the store says that they are drawn."))
+    if report.yes is not None and report.yes_expected is not None and (report.yes_p_value or 0.0) < ODD:
+        more = "more" if report.yes.estimate > report.yes_expected else "less"
+        share, usual = 100 * report.yes.estimate, 100 * report.yes_expected
+        text = f"{share:.1f} % of the first answers are yes, {more} than the {usual:.1f} % of uniform questions."
+        found.append(("warning", text))
+    if said.guided is not None and said.guided.any():
+        found.append(("note", "Class shares rest on the answers before guided questions began."))
+    if not said.design.told.any():
+        found.append(("note", "Nobody drew what was asked about: these answers serve as labels, and for no estimate."))
+    return found
+
+
+def labels(
+    store: Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL.")],
+    out: Annotated[Path, typer.Option(help="CSV file to write, one row per item.")],
+    review: Annotated[
+        Path | None, typer.Option(help="CSV file to write of the doubtful items, the most doubtful first.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="The probability from which on an item gets a label; below it, it is doubtful.")
+    ] = 0.95,
+    model: Annotated[
+        bool, typer.Option("--model/--no-model", help="Whether a model that is trained now helps people's answers.")
+    ] = True,
+    network: Annotated[str, typer.Option(help="Network of the model, as for train.")] = "mlp",
+    epochs: Annotated[int | None, typer.Option(help="Number of epochs; default: what suits the network.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Write what each item of a store is: its label, how sure that is, and whether people or a model know it."""
+    for option, path in (("--out", out), ("--review", review)):
+        if path is not None:
+            check_target(path, option)
+    if review is not None and review.absolute() == out.absolute():
+        raise ValueError(f"--review must be another file than --out; both are {out}")
+    from naysayer.collect.labels import KNOWN_BY, doubtful, label_items, write_labels
+    from naysayer.collect.store import Store
+
+    options: dict[str, Any] = {
+        "network": network,
+        "max_epochs": epochs,
+        "random_state": seed,
+        "device": device,
+        "verbose": 1,
+    }
+    with Store.open(store) as answers, warnings_as_lines():
+        found = label_items(answers, threshold, model=model, **options)
+    queue = doubtful(found)
+    write_labels(out, found)
+    if review is not None:
+        write_labels(review, queue)
+    sure = [each for each in found if each.label is not None]
+    counts = {name: sum(each.known_by == name for each in sure) for name in KNOWN_BY[:3]}
+    wrong = sum(1.0 - each.sure for each in sure)
+    if as_json:
+        files = {"out": str(out), "review": None if review is None else str(review)}
+        about = {"items": len(found), "labels": len(sure), "doubtful": len(queue), "expected_wrong": wrong}
+        print_json(about | {"known_by": counts, "threshold": threshold} | files)
+        return
+    by = f"{counts['people']:,} settled by people, {counts['people and model']:,} by people and model together"
+    print(f"{len(sure):,} of {len(found):,} items have a label in {out}: {by}, {counts['model']:,} by the model alone")
+    if sure:
+        print(f"about {wrong:.1f} of these labels are expected to be wrong")
+    if queue:
+        where = "--review FILE lists them" if review is None else f"they are in {review}, the most doubtful first"
+        print(f"{len(queue):,} are doubtful, below {100 * threshold:g} %; {where}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naysayer.cli.console import Host, Json, Port, Public, percent, print_json, print_table
+from naysayer.cli.console import EndLinks, Host, Json, Port, Public, percent, print_json, print_table
 
 
 def survey(
@@ -19,6 +19,7 @@ def survey(
     host: Host = "127.0.0.1",
     port: Port = None,
     public: Public = None,
+    end_links: EndLinks = False,
     results: Annotated[bool, typer.Option("--results", help="Print what the answers say; serve nothing.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -32,6 +33,8 @@ def survey(
         if results:
             _print_results(asked, answers, as_json)
         else:
+            if end_links:
+                answers.end_links()
             _serve(asked, answers, host, port, public, as_json)
     finally:
         answers.close()
@@ -45,7 +48,7 @@ def _serve(asked: Any, answers: Any, host: str, port: int | None, public: str | 
 
     with listen(host, port, answers.name) as listener:
         site = Site(host, listener.getsockname()[1], public)
-        links = {"respondents": f"{site.origin}/s/{answers.key}", "results": site.invitation(answers.new_owner_token())}
+        links = {"respondents": f"{site.origin}/s/{answers.key}", "results": site.invitation(answers.new_link())}
         serve(make_app(asked, answers, site), listener, lambda: _tell(asked, answers, site, links, as_json))
     if not as_json:
         print(f"\nended; {answers.count():,} people have answered; --results prints what they say")

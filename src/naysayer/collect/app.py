@@ -9,10 +9,12 @@ from fastapi.responses import Response
 
 from naysayer.collect.asking import asking_routes
 from naysayer.collect.dashboard import Figures
+from naysayer.collect.guidelines import Guidelines, guideline_routes
 from naysayer.collect.media import media_routes
 from naysayer.collect.owner import owner_routes
-from naysayer.collect.pages import Pages, begin_app
+from naysayer.collect.pages import Pages, begin_app, words_of
 from naysayer.collect.people import owner, owner_of, person
+from naysayer.collect.review_routes import review_routes
 from naysayer.collect.security import Guard, Site
 from naysayer.collect.store import Store
 
@@ -22,26 +24,40 @@ if TYPE_CHECKING:
 pages = Pages()
 
 
-def make_app(store: Store, site: Site, *, trainer: Trainer | None = None) -> Guard:
-    """Make the app of a store, inside its guard; the dashboard tells of the trainer, where there is one."""
+def make_app(
+    store: Store,
+    site: Site,
+    *,
+    trainer: Trainer | None = None,
+    guidelines: Guidelines | None = None,
+    language: str | None = None,
+) -> Guard:
+    """Make the app of a store, inside its guard; the dashboard tells of the trainer, where there is one.
+
+    The page that asks shows the guidelines, and is in `language`; None: in that of its reader's browser.
+    """
     app = begin_app(
         "naysayer ask",
         "One item, one question: is it this class?",
         site,
         pages,
+        store.admit,
         store.annotator_by_token,
-        to=lambda who: "/dashboard" if who.role == "owner" else "/",
+        to=lambda who: "/dashboard" if who.role == "owner" and not site.local else "/",
+        language=language,
     )
-    app.include_router(page_routes(store, site))
+    app.include_router(page_routes(store, site, guided=guidelines is not None))
     app.include_router(asking_routes(store))
     app.include_router(media_routes(store))
-    app.include_router(owner_routes(store, site, Figures(store, trainer)))
-    local = owner_of(store) if site.local else None
-    return Guard(app, site, store.annotator_by_token, local, recall=store.recall)
+    app.include_router(guideline_routes(guidelines or Guidelines()))
+    app.include_router(owner_routes(store, site, Figures(store, trainer, invites=not site.local)))
+    app.include_router(review_routes(store))
+    everybody = owner_of(store) if site.open else None
+    return Guard(app, site, store.annotator_by_token, everybody, recall=store.recall)
 
 
-def page_routes(store: Store, site: Site) -> APIRouter:
-    """Show the page that asks, and the owner's dashboard."""
+def page_routes(store: Store, site: Site, guided: bool) -> APIRouter:
+    """Show the page that asks, and the owner's: the dashboard and the list of items."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")
@@ -49,7 +65,8 @@ def page_routes(store: Store, site: Site) -> APIRouter:
         if again := arrived(request):
             return again
         who, name = await person(request), store.project.name
-        return pages("ask.html", name=name, key=f"{name}/{who.id}", owner=who.role == "owner")
+        told = {"words": words_of(request), "guided": guided}
+        return pages("ask.html", name=name, key=f"{name}/{who.id}", owner=who.role == "owner", **told)
 
     @routes.get("/dashboard")
     async def dashboard_page(request: Request) -> Response:
@@ -57,6 +74,13 @@ def page_routes(store: Store, site: Site) -> APIRouter:
             return again
         await owner(await person(request))
         return pages("dashboard.html", name=store.project.name, invites=not site.local)
+
+    @routes.get("/items")
+    async def items_page(request: Request) -> Response:
+        if again := arrived(request):
+            return again
+        await owner(await person(request))
+        return pages("items.html", name=store.project.name)
 
     return routes
 

@@ -6,20 +6,25 @@ import asyncio
 import re
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from naysayer.collect.items import are_gone
+from naysayer.collect.languages import Words, languages
+from naysayer.collect.pages import words_of
 from naysayer.collect.people import Person
-from naysayer.collect.records import Answer, Ask, Conflict, Question, Undo
+from naysayer.collect.records import Answer, Ask, Conflict, Project, Question, Undo
 from naysayer.collect.replies import MOST_QUESTIONS
 from naysayer.collect.store import Store
+from naysayer.data.items import Item
 
 MOST_ANSWERS = 100  # in one request
 PROGRESS_SECONDS = 1.0  # that the counts over all items may be old
 DAY_MS = 24 * 3600 * 1000
 ID = r"^[A-Za-z0-9_-]{1,64}$"
 
+InWords = Annotated[Words, Depends(words_of)]
 Id = Annotated[str, Field(pattern=ID, description="1 to 64 letters, digits, - or _")]
 
 
@@ -98,11 +103,11 @@ class UndoOut(BaseModel):
 
 
 class ProgressOut(BaseModel):
-    """How far the project is: items, those answered, those decided; answers in all, and own ones."""
+    """How far the project is: items, those answered, those asked about no more; answers in all, and own ones."""
 
     items: int
     answered: int
-    decided: int
+    closed: int
     answers: int
     own: int
 
@@ -114,14 +119,18 @@ def asking_routes(store: Store) -> APIRouter:
     @routes.get("/api/next", response_model=QuestionsOut, response_model_exclude_unset=True)
     async def next_questions(
         who: Person,
+        words: InWords,
         n: Annotated[int, Query(ge=1, le=MOST_QUESTIONS, description="How many at the most.")] = 1,
         holding: Annotated[
             list[Id] | None, Query(max_length=100, description="Ids of questions that the page still has.")
         ] = None,
+        device: Annotated[
+            str, Query(pattern=r"^([0-9a-f]{8})?$", description="Tells the pages of one person apart.")
+        ] = "",
     ) -> dict[str, Any]:
-        """Draw the next questions."""
-        drawn = await asyncio.wrap_future(store.submit(Ask(who.id, n, tuple(holding or ()))))
-        return {"questions": [describe(store, question) for question in drawn]}
+        """Draw the next questions; each page of a person, named by its device, gets its own."""
+        drawn = await ask_what_is_there(store, Ask(who.id, n, tuple(holding or ()), device))
+        return {"questions": [describe(store.project, question, words) for question in drawn]}
 
     @routes.post("/api/answers", response_model=AnswersOut)
     async def take_answers(who: Person, body: AnswersIn) -> dict[str, Any]:
@@ -129,13 +138,13 @@ def asking_routes(store: Store) -> APIRouter:
         return await store_answers(store, who.id, body.answers)
 
     @routes.post("/api/undo", response_model=UndoOut, response_model_exclude_unset=True)
-    async def undo(who: Person, body: UndoIn) -> dict[str, Any]:
+    async def undo(who: Person, words: InWords, body: UndoIn) -> dict[str, Any]:
         """Take back an answer of one's own; a new row says so, nothing is deleted."""
         try:
             question = await asyncio.wrap_future(store.submit(Undo(body.id, who.id, body.answer)))
         except Conflict as error:
             raise HTTPException(409, str(error)) from None
-        return {"question": None if question is None else describe(store, question)}
+        return {"question": None if question is None else describe(store.project, question, words)}
 
     @routes.get("/api/progress", response_model=ProgressOut)
     def progress(who: Person) -> Any:
@@ -143,6 +152,20 @@ def asking_routes(store: Store) -> APIRouter:
         return store.progress(who.id, age=PROGRESS_SECONDS)
 
     return routes
+
+
+async def ask_what_is_there(store: Store, ask: Ask) -> list[Question]:
+    """Draw questions; items whose pictures are gone leave the queue, and others are drawn in their place."""
+    drawn: list[Question] = []
+    for _ in range(5):  # where a whole disk is gone, others shall not wait for all of it
+        drawn = await asyncio.wrap_future(store.submit(ask))
+        pictures = [question.item for question in drawn if question.item.path is not None]
+        gone = await asyncio.to_thread(are_gone, pictures) if pictures else []
+        if not gone:
+            return drawn
+        await asyncio.to_thread(store.leave, gone)
+        drawn = [question for question in drawn if question.item.id not in gone]
+    return drawn
 
 
 async def store_answers(store: Store, annotator: str, answers: list[AnswerIn]) -> dict[str, Any]:
@@ -163,19 +186,26 @@ async def store_answers(store: Store, annotator: str, answers: list[AnswerIn]) -
     return {"stored": stored, "refused": refused}
 
 
-def describe(store: Store, question: Question) -> dict[str, Any]:
-    """A question as the page gets it: never its probability, nor a file's name, which may give the class away."""
-    item = question.item
-    content: dict[str, Any] = {"kind": item.kind}
+def describe(project: Project, question: Question, words: Words) -> dict[str, Any]:
+    """A question as the page gets it: never its probability, nor a file's name, which may give the class away.
+
+    How it is asked is the project's choice; where that made none, it is asked in the language of the page.
+    """
+    name, asked = project.classes[question.class_index], project.question
+    asked = words["question"] if asked == Project.question else asked
+    before, _, after = with_article(asked, name).partition("{}")
+    item = content_of(question.item, words)
+    return {"id": question.id, "before": before, "class": name, "after": after, "item": item}
+
+
+def content_of(item: Item, words: Words | None = None) -> dict[str, Any]:
+    """What there is to see of an item; None: in English."""
     if item.kind == "image":
-        content["src"] = f"/media/{item.id}"
-    elif isinstance(item.content, dict):
-        content["fields"] = [(name, field_text(value)) for name, value in item.content.items() if value is not None]
-    else:
-        content["text"] = item.content or ""
-    name = store.project.classes[question.class_index]
-    before, _, after = with_article(store.project.question, name).partition("{}")
-    return {"id": question.id, "before": before, "class": name, "after": after, "item": content}
+        return {"kind": item.kind, "src": f"/media/{item.id}"}
+    if isinstance(item.content, dict):
+        fields = [(name, field_text(value, words)) for name, value in item.content.items() if value is not None]
+        return {"kind": item.kind, "fields": fields}
+    return {"kind": item.kind, "text": item.content or ""}
 
 
 def with_article(template: str, name: str) -> str:
@@ -190,10 +220,10 @@ def with_article(template: str, name: str) -> str:
     return re.sub(r"\ba \{\}", "an {}", template) if vowel else template
 
 
-def field_text(value: Any) -> str:
-    """A record's value for people."""
+def field_text(value: Any, words: Words | None = None) -> str:
+    """A record's value for people; None: in English."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return str((words or languages()["en"])["true" if value else "false"])
     if isinstance(value, float):  # in a column with gaps whole numbers are floats too: 1250000, not 1.25e+06
         return f"{value:.6g}" if abs(value) < 1e5 else f"{value:.15g}"
     return str(value)

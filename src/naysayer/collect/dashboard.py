@@ -12,11 +12,13 @@ from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from scipy.stats import binomtest
 
 from naysayer.collect.judging import compare_yes, differing, guided_answers, label_accuracy
 from naysayer.collect.records import Standing, Training
 from naysayer.collect.store import Store
+from naysayer.collect.verdict import is_vague, verdict
 from naysayer.measure.answers import examine, from_standing, how_many_more
 from naysayer.measure.intervals import Interval
 from naysayer.measure.planning import margin_reached
@@ -36,9 +38,14 @@ class Figures:
     """The dashboard's figures, counted again only when something changed, and not so often that answers would wait."""
 
     def __init__(
-        self, store: Store, trainer: Trainer | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        trainer: Trainer | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        invites: bool = False,
     ) -> None:
-        self._store, self._trainer, self._clock = store, trainer, clock
+        self._store, self._trainer, self._clock, self._invites = store, trainer, clock, invites
         self._lock = threading.Lock()
         self._seen: Any = None
         self._again = -math.inf
@@ -46,27 +53,33 @@ class Figures:
 
     def __call__(self) -> dict[str, Any]:
         """Give all figures, as what JSON can hold."""
-        store, project = self._store, self._store.project
+        store, project = self._store, self._store.renew()
         progress, trainings = store.progress(), store.trainings()
+        (items, answers), n_items = store.left_to_ask(), store.n_items()
         with self._lock:
-            seen, now = (progress, store.annotators(), len(trainings)), self._clock()
+            seen, now = (progress, store.annotators(), len(trainings), project, n_items), self._clock()
             if seen != self._seen and now >= self._again:
                 given = list(store.standing())
                 self._made = self._count(given) | self._judge(given, trainings)
                 self._seen, self._again = seen, self._clock() + REST * (self._clock() - now)
-            return {
+            figures = {
                 "name": project.name,
                 "classes": list(project.classes),
-                "progress": asdict(progress),
+                "progress": asdict(progress) | {"decided": self._made.get("decided", 0)},
+                "left": {"items": items, "answers": answers},
+                "gone": n_items - progress.items,
+                "invites": self._invites,
                 "trains": self._trainer is not None,
                 "training_error": self._trainer and self._trainer.error,
                 "trainings": [
-                    {name: getattr(one, name) for name in ("at", "n_answers", "method", "estimate", "low", "high")}
+                    {"at": one.at, "n_answers": one.n_answers, "method": one.method}
+                    | {name: possible(getattr(one, name)) for name in ("estimate", "low", "high")}
                     | {name: one.detail.get(name) for name in ("unanswered", "named", "notes")}
                     for one in trainings
                 ],
                 **self._made,
             }
+        return figures | {"verdict": verdict(figures, store.name)}
 
     def _count(self, given: Sequence[Standing]) -> dict[str, Any]:
         """Who said what, when."""
@@ -95,7 +108,7 @@ class Figures:
         project, last = self._store.project, trainings[-1] if trainings else None
         answers = from_standing(given, project.classes, project.probabilities)
         if not (answers.value >= 0).any():
-            return {"report": None, "errors": {}, "margins": None, "guided": None}
+            return {"report": None, "errors": {}, "margins": None, "guided": None, "since": None, "decided": 0}
         report = examine(answers)
         errors = report.errors
         own = {
@@ -105,12 +118,19 @@ class Figures:
         kept = ("n_answers", "priors", "yes", "yes_expected", "yes_p_value", "asked_p_value", "findings")
         told = report.to_dict()
         overall = {"interval": list(errors.overall), "pairs": errors.n_pairs, "differ": errors.n_disagreements}
-        first_asked = asked(given, answers.weights.tolist())
+        whole = {answers.items[i] for i in np.flatnonzero(answers.since == len(project.classes))}
+        first_asked = asked([one for one in given if one.item_id in whole], answers.weights.tolist())
+        priors = told["priors"] and [[possible(value) for value in each] for each in told["priors"]]
+        told["priors"] = None if priors is None or any(map(is_vague, priors)) else priors
+        since = {"classes": len(project.classes), "items": int(answers.design.told.sum())}
         return {
+            "since": None if answers.drawn_from is None else since,
+            "vague": priors is not None and told["priors"] is None,
             "report": {name: told[name] for name in kept} | {"errors": overall, "asked": first_asked},
             "errors": own,
             "margins": margins(report.n_answers, len(project.classes), errors.overall.estimate, last),
             "guided": guided(given, trainings, project.classes, errors.overall),
+            "decided": self._store.decided(answers),
         }
 
 
@@ -122,8 +142,21 @@ def guided(
     if labels is None:
         return None
     compared = compare_yes(given, trainings, classes)
-    told = {"n": len(guided_answers(given)), "labels": list(labels), "differ": differing(compared)}
-    return told | {"classes": [one._asdict() for one in compared]}
+    told = {"n": len(guided_answers(given)), "labels": [possible(value) for value in labels]}
+    told |= {"differ": differing(compared)}
+    shown = [one._replace(guided=None if one.guided is None else possible(one.guided)) for one in compared]
+    return told | {"classes": [one._asdict() for one in shown]}
+
+
+def possible(share: float) -> float:
+    """Give the share that is nearest to an estimate, which may leave what is possible to be right on average.
+
+    Examples
+    --------
+    >>> possible(-0.82), possible(1.04), possible(0.3)
+    (0.0, 1.0, 0.3)
+    """
+    return min(1.0, max(0.0, share))
 
 
 def asked(given: Sequence[Standing], expected: Sequence[float]) -> list[dict[str, float]]:
@@ -132,7 +165,7 @@ def asked(given: Sequence[Standing], expected: Sequence[float]) -> list[dict[str
     for one in given:
         if one.guidance is not None:  # from now on, what is asked about is no draw from these shares
             break
-        if one.repeat_of is None:
+        if one.repeat_of is None and one.fair:
             first.setdefault(one.item_id, one.class_index)
     counts, n = Counter(first.values()), len(first)
     found: list[dict[str, float]] = []

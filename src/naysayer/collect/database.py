@@ -20,6 +20,8 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 
+from naysayer.common.files import begin_private
+
 WAIT_SECONDS = 10.0  # for whoever else is writing
 _LOCK = 0x6E6179736179  # a number of our own for PostgreSQL's advisory lock: "naysay"
 
@@ -52,6 +54,7 @@ class Database:
         self.name = str(self.path) if self.path else url.render_as_string(hide_password=True)
         if self.path:
             self._engine = create_engine(url, connect_args={"timeout": WAIT_SECONDS}, max_overflow=-1)
+            event.listen(self._engine, "do_connect", lambda *_: begin_private(url.database or ""))
         else:
             try:
                 self._engine = create_engine(
@@ -98,6 +101,12 @@ class Database:
             with self.told_plainly("write"), self._engine.connect() as connection:
                 connection.connection.execute("PRAGMA journal_mode = WAL")  # type: ignore[attr-defined]
 
+    def forget(self) -> None:
+        """Leave no trace of what was deleted in SQLite's log, unless somebody reads from it just now."""
+        if self.path:
+            with self.told_plainly("write"), self._engine.connect() as connection:
+                connection.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
@@ -126,6 +135,7 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
     """Set what holds for one connection to SQLite."""
     connection.isolation_level = None  # the driver shall begin nothing by itself; `_begin` does
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
     connection.execute("PRAGMA synchronous = FULL")  # a commit waits for the disk: it outlives a loss of power
 
 

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from naysayer.collect.guiding import Guide
 from naysayer.collect.questions import Candidate, Draw, Pool, is_repeat, repeat_tries
 from naysayer.collect.records import Ask, Project, Question
-from naysayer.collect.schema import annotator, answer, item, one_of, pending, question, said_of, stands, tally
+from naysayer.collect.schema import annotator, answer, counts, is_final, item, one_of, pending, question, said_of, tally
 from naysayer.data.items import Item
 
 PENDING_SECONDS = 600.0  # a question that is not answered by then no longer keeps others from its item
@@ -45,7 +45,7 @@ _held = select(pending).where(pending.c.annotator.in_(one_of("names"))).order_by
 def hand_out(
     connection: Connection, project: Project, random: Random, asks: list[Ask], guide: Guide | None = None
 ) -> list[list[Question] | Exception]:
-    """Give each who asks their questions: those they were handed and have not answered, then new ones, by the guide."""
+    """Give each who asks their questions: those the page was handed and has not answered, then new ones."""
     if not asks:
         return []
     now, names = time.time(), list({ask.annotator for ask in asks})
@@ -76,13 +76,16 @@ def hand_out(
             given.append(KeyError(f"the store must have the annotator; it has none with the id {ask.annotator!r}"))
             continue
         mine = held[ask.annotator]
-        ids = [id for id in mine if id not in ask.holding][: ask.n]
+        left = [id for id in mine if id not in ask.holding]
+        ids = [id for id in left if id.startswith(ask.device)][: ask.n]
         while len(ids) < ask.n and (drawn := draw(ask.annotator, mine)):
-            ids.append(secrets.token_hex(16))
+            ids.append(ask.device + secrets.token_hex(16 - len(ask.device) // 2))
             mine[ids[-1]] = drawn.item_id
             about = {"id": ids[-1], "annotator": ask.annotator, "asked": now, "repeat_of": None, "guidance": None}
-            new.append(about | vars(drawn))
-        given.append(ids)
+            new.append(about | {"n_classes": project.n_classes} | vars(drawn))
+        # What another page of the same person holds comes last, and only to a page that would have nothing: the other
+        # one may have been closed.
+        given.append(ids if ids or ask.holding else left[: ask.n])
     if new:
         # A repetition takes the place of a new question, never of none: so the end of a project is an end.
         _repeat(connection, [row for row in new if is_repeat(project.repeat_share, random)], held, random)
@@ -182,7 +185,7 @@ _to_repeat = (
     select(answer.c.seq, answer.c.annotator, question.c.id.label("repeat_of"), question.c.repeat_of.label("first"))
     .add_columns(question.c.item_id, question.c.class_index, question.c.probability)
     .join_from(answer, question, answer.c.question_id == question.c.id)
-    .where(answer.c.seq.in_(one_of("tries")), answer.c.value.in_(["yes", "no"]), stands)
+    .where(answer.c.seq.in_(one_of("tries")), answer.c.value.in_(["yes", "no"]), counts, ~is_final)
 )
 _repeated = select(question.c.annotator, question.c.repeat_of).where(question.c.repeat_of.in_(one_of("ids")))
 _latest = select(answer.c.seq).where(answer.c.annotator == annotator.c.id).order_by(answer.c.seq.desc())

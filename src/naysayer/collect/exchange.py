@@ -1,8 +1,9 @@
 """Stores into files and back: CSV, Parquet, JSONL, Label Studio's JSON; and answers of Prodigy's and Label Studio's.
 
 Our own files are complete: every row of the store is a row of the file, with the name of its table in the column
-``table``, and what a table does not have left empty. Rows of answers say in two columns more, for people, what they are
-about. Only tokens stay behind. Nothing is imported unless all of a file can be.
+``table``, and what a table does not have left empty. Rows of answers say in three columns more, for people, what they
+are about, and whether they count: "no" where one was taken back, or its annotator was left out. Only tokens stay
+behind. Nothing is imported unless all of a file can be.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from typing import Any, NamedTuple
 from naysayer.collect.guiding import read_guidance
 from naysayer.collect.records import Project
 from naysayer.collect.store import Store
-from naysayer.collect.tools import LAST_SECOND, Rows, kept_in, new_choices, read_label_studio, read_prodigy
+from naysayer.collect.tools import (
+    LAST_SECOND,
+    Rows,
+    kept_in,
+    new_choices,
+    prodigy_classes,
+    read_label_studio,
+    read_prodigy,
+)
+from naysayer.common.cells import MARK, guarded, unguarded
 from naysayer.common.files import whole_file, write_text
 from naysayer.data.items import IMAGE_ENDINGS, image_item, record_item, text_item
 
@@ -31,7 +41,7 @@ TABLES: dict[str, dict[str, type]] = {
     "annotator": {"id": str, "name": str, "role": str, "created": float, "revoked": float},
     "question": {
         "id": str, "item_id": str, "class_index": int, "probability": float, "annotator": str, "repeat_of": str,
-        "asked": float, "guidance": str,
+        "asked": float, "guidance": str, "n_classes": int,
     },
     "answer": {
         "seq": int, "id": str, "question_id": str, "annotator": str, "value": str, "took_ms": int, "answered": float,
@@ -41,27 +51,17 @@ TABLES: dict[str, dict[str, type]] = {
         "seq": int, "at": float, "n_answers": int, "method": str, "estimate": float, "low": float, "high": float,
         "detail": str,
     },
+    "ruling": {
+        "seq": int, "id": str, "annotator": str, "verdict": str, "reason": str, "ruled_by": str, "at": float,
+    },
 }  # fmt: skip
-OPTIONAL = {"path", "content", "revoked", "repeat_of", "took_ms", "undoes", "guidance"}
-ABOUT = {"item_name": str, "class": str}  # for people, in the rows of answers
+OPTIONAL = {"path", "content", "revoked", "repeat_of", "took_ms", "undoes", "guidance", "n_classes"}
+ABOUT = {"item_name": str, "class": str, "counts": str}  # for people, in the rows of answers
 COLUMNS = {"table": str} | {name: kind for columns in TABLES.values() for name, kind in columns.items()} | ABOUT
 CHOICES = {
     "kind": {"image", "text", "record"}, "role": {"owner", "annotator"}, "value": {"yes", "no", "skip", "undo"},
+    "verdict": {"out", "in"},
 }  # fmt: skip
-_FORMULA = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n",
-    "＝",
-    "＋",
-    "－",
-    "＠",
-    "'",
-)  # a spreadsheet would run a cell that begins so; ' is the mark against it
 
 
 class Imported(NamedTuple):
@@ -82,7 +82,7 @@ def export(store: Store, path: str | os.PathLike[str]) -> int:
 
     ``.csv``, ``.parquet`` and ``.jsonl`` are tables as described above. A cell of CSV that a spreadsheet would take for
     a formula begins with an apostrophe, which the import takes away. ``.json`` is a list of Label Studio's tasks: each
-    item is one, with the answers that stand as the choices "is cat" and "not cat", and the rest under ``meta``.
+    item is one, with the answers that count as the choices "is cat" and "not cat", and the rest under ``meta``.
 
     Examples
     --------
@@ -117,14 +117,28 @@ def _flat(rows: Rows, project: Project) -> Iterator[dict[str, Any]]:
     """Give the rows of all tables as rows of one."""
     names = {row["id"]: row["name"] for row in rows["item"]}
     about = {q["id"]: (names[q["item_id"]], project.classes[q["class_index"]]) for q in rows["question"]}
+    out = _do_not_count(rows)
     for table in TABLES:
         for row in rows[table]:
-            more = dict(zip(ABOUT, about[row["question_id"]])) if table == "answer" else {}
+            more = {}
+            if table == "answer":
+                more = dict(zip(ABOUT, (*about[row["question_id"]], "no" if row["id"] in out else "yes")))
             yield {"table": table} | row | more
 
 
+def _do_not_count(rows: Rows) -> set[str]:
+    """Give the ids of answers that were taken back, with the undos, and of those by whoever was left out."""
+    verdict = {row["annotator"]: row["verdict"] for row in rows["ruling"]}
+    undone = {row["undoes"] for row in rows["answer"]}
+    return {
+        row["id"]
+        for row in rows["answer"]
+        if row["value"] == "undo" or row["id"] in undone or verdict.get(row["annotator"]) == "out"
+    }
+
+
 def _write_jsonl(path: Path, rows: Rows, project: Project) -> None:
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _flat(rows, project)))
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _flat(rows, project)), private=True)
 
 
 def _write_csv(path: Path, rows: Rows, project: Project) -> None:
@@ -133,7 +147,7 @@ def _write_csv(path: Path, rows: Rows, project: Project) -> None:
     writer.writerow(COLUMNS)
     for row in _flat(rows, project):
         writer.writerow([_cell(row.get(name)) for name in COLUMNS])
-    write_text(path, buffer.getvalue())
+    write_text(path, buffer.getvalue(), private=True)
 
 
 def _cell(value: Any) -> str:
@@ -142,7 +156,7 @@ def _cell(value: Any) -> str:
         return ""
     if not isinstance(value, str):
         return repr(value)
-    return f"'{value}" if value == "" or value.startswith(_FORMULA) else value
+    return guarded(value) or MARK
 
 
 def _write_parquet(path: Path, rows: Rows, project: Project) -> None:
@@ -150,7 +164,7 @@ def _write_parquet(path: Path, rows: Rows, project: Project) -> None:
     kinds = {str: arrow.large_string(), int: arrow.int64(), float: arrow.float64()}
     schema = arrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
     table = arrow.Table.from_pylist(list(_flat(rows, project)), schema=schema)
-    with whole_file(path) as temporary:
+    with whole_file(path, private=True) as temporary:
         arrow.parquet.write_table(table, temporary)
 
 
@@ -171,7 +185,7 @@ def _write_label_studio(path: Path, rows: Rows, project: Project) -> None:
     asked = {question["id"]: question for question in rows["question"]}
     for answer in rows["answer"]:
         answers[asked[answer["question_id"]]["item_id"]].append(answer)
-    people = {row["id"]: number for number, row in enumerate(rows["annotator"], start=1)}
+    people, out = {row["id"]: number for number, row in enumerate(rows["annotator"], start=1)}, _do_not_count(rows)
     tasks = []
     for number, item in enumerate(rows["item"], start=1):
         content = json.loads(item["content"]) if item["content"] is not None else None
@@ -185,9 +199,8 @@ def _write_label_studio(path: Path, rows: Rows, project: Project) -> None:
         mine = answers[item["id"]]
         meta = {"item": item, "questions": questions[item["id"]], "answers": mine}
         if number == 1:
-            meta |= {table: rows[table] for table in ("project", "annotator", "training")}
-        undone = {answer["undoes"] for answer in mine}
-        standing = [a for a in mine if a["value"] in ("yes", "no") and a["id"] not in undone]
+            meta |= {table: rows[table] for table in ("project", "annotator", "training", "ruling")}
+        standing = [a for a in mine if a["value"] in ("yes", "no") and a["id"] not in out]
         tasks.append(
             {
                 "id": number,
@@ -205,7 +218,7 @@ def _write_label_studio(path: Path, rows: Rows, project: Project) -> None:
                 ],
             }
         )
-    write_text(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
+    write_text(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", private=True)
 
 
 def _choice(answer: dict[str, Any], question: dict[str, Any], project: Project) -> dict[str, Any]:
@@ -227,10 +240,19 @@ _WRITERS = {".csv": _write_csv, ".parquet": _write_parquet, ".jsonl": _write_jso
 # ---- in ------------------------------------------------------------------------------------------------------------
 
 
+class Foreign(NamedTuple):
+    """Somebody else's file: the classes that it names, if it does, and how its rows are read for a store."""
+
+    classes: list[str]
+    read: Callable[[Store], Rows]
+
+
 def read_project(path: str | os.PathLike[str]) -> Project | None:
-    """Read what a store asked from an export of ours; None: the file is somebody else's and does not say."""
-    rows = _read(Path(path))
-    return _project(rows["project"][0]["value"]) if not callable(rows) and rows["project"] else None
+    """Read what a store asked from an export of ours, or the classes that another file names; None: it names none."""
+    found = _read(Path(path))
+    if isinstance(found, Foreign):
+        return Project(tuple(found.classes)) if found.classes else None
+    return _project(found["project"][0]["value"]) if found["project"] else None
 
 
 def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
@@ -240,7 +262,8 @@ def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
 
     - Prodigy, ``.jsonl``: "accept" is yes, "reject" is no, "ignore" is dropped. The question is taken to be one about
       a class drawn with the project's probabilities among those not ruled out yet; a second answer about the same
-      class is a repetition. `naysayer.measure.answers.examine` tells where that cannot be.
+      class is a repetition. `naysayer.measure.answers.examine` tells where that cannot be. Where there are options to
+      choose from, the one accepted is yes, as in Label Studio; a choice that was rejected is dropped.
     - Label Studio, ``.json``: a choice "cat" or "is cat" is yes, "not cat" or "!cat" is no. Nobody drew a class to be
       asked about, so these answers serve for training and not for estimates, unless they came from `export`.
 
@@ -260,14 +283,17 @@ def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
     >>> folder.cleanup()
     """
     path = Path(path)
-    rows = _read(path)
-    if callable(rows):
-        rows = rows(store)
-    elif rows["project"] and (classes := _project(rows["project"][0]["value"]).classes) != store.project.classes:
-        raise ValueError(
-            f"{path} must be of the store's classes, {', '.join(store.project.classes)}; "
-            f"it is of {', '.join(classes)}; import it into a new store"
-        )
+    found = _read(path)
+    rows = found.read(store) if isinstance(found, Foreign) else found
+    if not isinstance(found, Foreign) and rows["project"]:
+        classes = _project(rows["project"][0]["value"]).classes
+        if classes != store.project.classes[: len(classes)]:  # the store may have got others since
+            raise ValueError(
+                f"{path} must be of the store's classes, {', '.join(store.project.classes)}; "
+                f"it is of {', '.join(classes)}; import it into a new store"
+            )
+        for row in rows["question"]:
+            row["n_classes"] = row["n_classes"] or len(classes)
     _check_references(path, rows, store)
     repeats = [row for row in rows["question"] if row["repeat_of"] is not None]
     rows["question"] = [row for row in rows["question"] if row["repeat_of"] is None] + repeats
@@ -276,7 +302,7 @@ def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
     return Imported(added["item"], added["annotator"], added["question"], added["answer"], added["training"])
 
 
-Read = Rows | Callable[[Store], Rows]  # what needs the store to be understood, as other tools' files do, comes later
+Read = Rows | Foreign  # what needs the store to be understood, as other tools' files do, comes later
 
 
 def _read(path: Path) -> Read:
@@ -319,7 +345,7 @@ def _read_jsonl(path: Path) -> Read:
     lines = _read_lines(path)
     if "table" in lines[0][1]:
         return _tables(path, ((f"line {number}", row) for number, row in lines))
-    return lambda store: read_prodigy(path, lines, store)
+    return Foreign(prodigy_classes(path, lines), lambda store: read_prodigy(path, lines, store))
 
 
 def _read_csv(path: Path) -> Read:
@@ -350,7 +376,7 @@ def _uncell(path: Path, where: str, name: str, cell: str) -> Any:
         return None
     kind = COLUMNS.get(name, str)
     if kind is str:
-        return cell.removeprefix("'")
+        return unguarded(cell)
     try:
         return kind(cell)
     except ValueError:
@@ -382,7 +408,7 @@ def _read_json(path: Path) -> Read:
     for number, meta in enumerate(kept, start=1):
         if meta is not None:
             parts = {"item": [meta.get("item")], "question": meta.get("questions"), "answer": meta.get("answers")}
-            parts |= {table: meta.get(table, []) for table in ("project", "annotator", "training")}
+            parts |= {table: meta.get(table, []) for table in ("project", "annotator", "training", "ruling")}
             where = f"task {number}"
             if odd := [table for table, found in parts.items() if not isinstance(found or [], list)]:
                 raise ValueError(f"{path} must have a list of each {odd[0]} that it keeps; {where} has something else")
@@ -397,7 +423,7 @@ def _read_json(path: Path) -> Read:
     ]
     if not new:
         return rows
-    return lambda store: read_label_studio(path, new, known, rows, store)
+    return Foreign([], lambda store: read_label_studio(path, new, known, rows, store))
 
 
 _READERS = {".csv": _read_csv, ".parquet": _read_parquet, ".jsonl": _read_jsonl, ".json": _read_json}
@@ -476,6 +502,7 @@ def _check_references(path: Path, rows: Rows, store: Store) -> None:
     links = {
         "question": {"item_id": "item", "annotator": "annotator", "repeat_of": "question"},
         "answer": {"question_id": "question", "annotator": "annotator", "undoes": "answer"},
+        "ruling": {"annotator": "annotator", "ruled_by": "annotator"},
     }
     for table, columns in links.items():
         for row in rows[table]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from random import Random
 
@@ -25,13 +26,13 @@ from numpy.typing import NDArray
 
 from naysayer.collect.questions import Draw
 from naysayer.collect.records import GOALS
+from naysayer.measure.settling import SETTLED
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 RANDOM = 0.1
 CHECKS = {"labels": 0.1, "model": 0.1, "accuracy": 0.9}
-SETTLED = 0.95  # the probability from which on an item that somebody said yes to is asked about no more
 BELIEVED = 0.9  # the share of a model's probabilities that counts; the rest says that it may be anything
 RELIABLE = 0.6  # the accuracy that a model surely has before it guides: its suggestions get yes more often than no
 
@@ -142,6 +143,7 @@ class Guide:
         self._place = {id: i for i, id in enumerate(items)}
         self._then, self._lift = then, float(np.log((1.0 - error_rate) / error_rate))
         self._now, self._weights = expected.copy(), np.zeros(len(items))
+        self._decided = np.zeros(len(items), dtype=bool)
         self._certain = float(expected.max(axis=1).sum())
         self._weigh(np.arange(len(items)), then, np.abs(then).sum(axis=1))
 
@@ -158,12 +160,24 @@ class Guide:
         self._now[rows] = now
         self._weigh(rows, votes, np.array([said[id][1] for id in here]))
 
+    def among(self, ids: Collection[str]) -> Guide:
+        """Give a guide to those of the items that are among some, as if the others had never been there."""
+        rows = np.array([i for i, id in enumerate(self.items) if id in ids], dtype=np.int64)
+        guide = copy(self)
+        guide.items = [self.items[i] for i in rows]
+        guide._place = {id: i for i, id in enumerate(guide.items)}
+        guide.expected, guide._then = self.expected[rows], self._then[rows]
+        guide._now, guide._weights = self._now[rows], self._weights[rows]
+        guide._certain = float(guide._now.max(axis=1).sum())
+        return guide
+
     def _weigh(self, rows: Ints, votes: Ints, n_answers: Ints) -> None:
         """Say how much some items are wanted."""
         now = self._now[rows]
         top, sure = now.argmax(axis=1), now.max(axis=1)
         named = (votes[np.arange(len(rows)), top] > 0) | ((votes < 0).sum(axis=1) >= votes.shape[1] - 1)
         done = (sure >= SETTLED) & named
+        self._decided[rows] = done
         if self._enough is not None:
             done |= n_answers >= self._enough
         wanted = 1.02 - sure if self._goal == "model" else sure**2
@@ -174,6 +188,11 @@ class Guide:
     def settled(self) -> NDArray[np.bool_]:
         """The items that are asked about no more, but for checks, (N,)."""
         return self._weights == 0
+
+    @property
+    def decided(self) -> NDArray[np.bool_]:
+        """The items whose class is known, (N,): not those that merely have enough answers."""
+        return self._decided
 
     @property
     def probabilities(self) -> Floats:

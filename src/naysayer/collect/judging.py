@@ -87,11 +87,12 @@ def compare_yes(given: Sequence[Standing], trainings: Sequence[Training], classe
     item drawn at random would get. Random ones are the first about each item before guided ones began.
     """
     shares = {one.at: one.detail["shares"] for one in trainings if one.detail.get("guides")}
+    shares = {at: each for at, each in shares.items() if len(each) == len(classes)}  # before a class was added, fewer
     first: dict[str, Standing] = {}
     for one in given:
         if one.guidance is not None:
             break
-        if one.repeat_of is None and one.probability > 0:
+        if one.repeat_of is None and one.probability > 0 and one.fair:
             first.setdefault(one.item_id, one)
     rows = [(one, how) for one, how in guided_answers(given) if how.training in shares]
     yes = np.array([one.value == "yes" for one, _ in rows], dtype=np.float64)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.collect.guiding import RELIABLE, combine
-from naysayer.collect.store import LEAST_ERROR, Store
+from naysayer.collect.store import Store
 from naysayer.data.items import Item
 from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
 from naysayer.engine.recipe import Recipe
@@ -31,6 +31,8 @@ from naysayer.features.pictures import begins_as_image, large_allowed
 from naysayer.measure import metrics
 from naysayer.measure.answers import Answers, accuracy, check_rate, error_rates, from_standing, labels
 from naysayer.measure.intervals import Interval
+from naysayer.measure.people import agreement
+from naysayer.measure.settling import LEAST_ERROR
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.defaults import is_consistency
 from naysayer.models.encoded import ID_LENGTH, EncodedModel
@@ -39,6 +41,7 @@ from naysayer.objectives.likelihood import Likelihood
 FEWEST_ITEMS = 20  # with a label; with fewer, nothing can be learned
 MOST_ITEMS = 10_000  # that are learned from, unless more have answers; of the others as many as that are drawn
 SURE = 0.9  # the probability from which on an item counts as named
+MOST_DOUBTS = 200  # items on which people and model contradict each other that are kept with a training
 
 
 class Judged(NamedTuple):
@@ -58,7 +61,9 @@ class Judged(NamedTuple):
 class Trained(EncodedModel):
     """A model that learned from a store, with what people ruled out for which items, and its estimated accuracy.
 
-    `judged` and `expected`, the probabilities (N, K) of `judged.items`, are None in a model that was loaded.
+    `judged` and `expected` are None in a model that was loaded. `expected` are the probabilities (N, K) of
+    `judged.items` by runs that did not learn from the item's own answers, so that these can be weighed in once; NaN
+    where an item has a label and no run held it out.
     """
 
     judged: Judged | None = None
@@ -140,7 +145,7 @@ def train(
     Parameters
     ----------
     store : with answers about at least 20 items.
-    network : "mlp", "linear" or, for images, "convolution", "resnet8", "resnet18" or "resnet34".
+    network : "mlp", "linear" or, for images, "convolution", "pooled", "resnet8", "resnet18" or "resnet34".
     recipe : as for :class:`naysayer.ComplementaryClassifier`.
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
     max_epochs, n_seeds : number of epochs, and of runs that predict together; by default 30 and 10, or for residual
@@ -178,7 +183,8 @@ def train(
         raise ValueError(f"`network` must be one of {', '.join(NETWORKS)}; got {network!r}")
     if error_rate is not None:
         check_rate(error_rate)
-    project, given = store.project, list(store.standing())
+    given = list(store.standing())
+    project = store.renew()  # after the answers, so that it has the class of each
     said = from_standing(given, project.classes, project.probabilities)
     n_said, known = len(said.items), labels(said)
     rows = np.flatnonzero(known.ruled_out.any(axis=1))
@@ -234,6 +240,9 @@ def train(
     model.estimated_accuracy_ = held_out.interval(bounds)
     model.classes_, model.classes = np.array(project.classes), None
     model.method = model.method_  # what can be saved; what answers' errors changed in it is in `Trained`
+    expected = p.astype(np.float64)
+    expected[rows] = np.nan
+    expected[rows[held_out.rows]] = held_out.probabilities
     about = {
         "network": network,
         "error_rate": e,
@@ -245,7 +254,7 @@ def train(
         "named": float((p[n_said:].max(axis=1) >= SURE).mean()) if len(ordered) > n_said else None,
         "learned_from": told,
     }
-    return Trained(model, encoder, about, Judged(ordered, said, predicted, sure), p.astype(np.float64))
+    return Trained(model, encoder, about, Judged(ordered, said, predicted, sure), expected)
 
 
 def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> tuple[list[Item], int]:
@@ -270,7 +279,7 @@ def _accuracy(
     confidence: float,
 ) -> Interval:
     """Estimate the accuracy; where no class was drawn by us, labels made elsewhere are taken at their word."""
-    if np.count_nonzero(said.design.told) > 1:
+    if np.count_nonzero(said.since) > 1:
         return accuracy(said, predicted, error_rate=error_rate, confidence=confidence)
     judged = ruled_out.any(axis=1) & (predicted >= 0)
     return metrics.accuracy_interval(ruled_out[judged], predicted[judged], said.n_classes, confidence)
@@ -293,12 +302,45 @@ def add_training(store: Store, trained: Trained) -> None:
         "unanswered": trained.n_unanswered,
         "named": trained.named,
         "notes": trained.encoder.notes,
+        "doubts": _doubts(trained),
+        "agreement": _agreement(trained),
     }
     method = f"{trained.network}, {trained.model.method_}"
     at = time.time()
     if store.project.questions == "guided":
         detail |= _add_belief(store, trained, at)
     store.add_training(n_answers=trained.n_answers, method=method, **found, detail=detail, at=at)
+
+
+def _doubts(trained: Trained) -> list[tuple[str, int, float]]:
+    """Name the items whose answers rule out what runs that had not seen them are sure of: id, class, probability."""
+    if trained.judged is None:
+        return []
+    _, answers, predicted, sure = trained.judged
+    ruled_out = labels(answers).ruled_out
+    doubted = [i for i in np.flatnonzero((predicted >= 0) & (sure >= SURE)) if ruled_out[i, predicted[i]]]
+    doubted.sort(key=lambda i: -sure[i])
+    return [(answers.items[i], int(predicted[i]), round(float(sure[i]), 3)) for i in doubted[:MOST_DOUBTS]]
+
+
+def _agreement(trained: Trained) -> dict[str, Interval]:
+    """Estimate for how many items each person says yes to the likeliest class, by runs that had not seen the items.
+
+    Only classes that were drawn at random count, each as one over the probability with which it was drawn.
+    """
+    if trained.judged is None:
+        return {}
+    _, said, predicted, _ = trained.judged
+    random = ~said.repeat & (said.probability > 0) & (said.value >= 0)
+    if said.guided is not None:
+        random &= ~said.guided
+    rows = random & (predicted[said.item] == said.asked)
+    found = {}
+    for a, name in enumerate(said.annotators):
+        mine = rows & (said.annotator == a)
+        if (interval := agreement(said.value[mine] == 1, 1.0 / said.probability[mine])) is not None:
+            found[name] = interval
+    return found
 
 
 def _add_belief(store: Store, trained: Trained, at: float) -> dict[str, Any]:
@@ -308,7 +350,9 @@ def _add_belief(store: Store, trained: Trained, at: float) -> dict[str, Any]:
     items = [item.id for item in trained.judged.items]
     votes = np.zeros(trained.expected.shape, dtype=np.int64)
     votes[: len(trained.judged.answers.items)] = trained.judged.answers.votes
-    expected = combine(trained.expected, votes, max(trained.error_rate, LEAST_ERROR))
+    unknown = np.isnan(trained.expected)
+    p = np.where(unknown, 1.0 / trained.expected.shape[1], trained.expected)
+    expected = combine(p, votes, max(trained.error_rate, LEAST_ERROR))
     store.add_belief(at, items, expected, votes)
     kept = expected.astype("<f4").astype(np.float64)  # as it is read back
     shares = kept.mean(axis=0).tolist()
@@ -372,7 +416,7 @@ class Trainer:
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        trained_on, guided = 0, self._store.project.questions != "guided"
+        trained_on, guided, n_ruled = 0, self._store.project.questions != "guided", -1
         fits = (lambda one: True) if guided else (lambda one: "guides" in one.detail)  # of before, none can guide
         while not self._stop.is_set():
             try:
@@ -380,9 +424,13 @@ class Trainer:
                 trained_on = trained_on or max(
                     (one.n_answers for one in self._store.trainings() if fits(one)), default=0
                 )
-                n = self._store.progress().answers
-                if n - trained_on >= max(self._every, trained_on // 10):
-                    trained_on = n  # also where it fails: the same answers would fail again
+                n, last = self._store.progress().answers, self._store.trainings()[-1:]
+                rulings = self._store.rulings()
+                if n_ruled < 0:
+                    n_ruled = sum(one.at <= last[0].at for one in rulings) if last else len(rulings)
+                # What was learned from answers that no longer count is to be forgotten.
+                if (last and len(rulings) > n_ruled) or n - trained_on >= max(self._every, trained_on // 10):
+                    trained_on, n_ruled = n, len(rulings)  # also where it fails: the same answers would fail again
                     self._train()
             except _Stopped:
                 return

@@ -1,48 +1,71 @@
-"""Pictures, served by their hash and only as they were registered."""
+"""Pictures, served by their hash, only as they were registered, and never as their file is: see `previews`."""
 
 from __future__ import annotations
 
 import hashlib
-import re
-from typing import Annotated
+import os
+from functools import partial
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from naysayer.collect.people import Person
+from naysayer.collect.previews import Encoded, Previews, render
 from naysayer.collect.store import Store
 from naysayer.data.items import Item, read_image
 
 MEDIA_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
-PICTURES = [  # how files begin, and what they then are; a file's name says nothing here
-    (rb"\x89PNG\r\n\x1a\n", "image/png"),
-    (rb"\xff\xd8\xff", "image/jpeg"),
-    (rb"GIF8[79]a", "image/gif"),
-    (rb"RIFF....WEBP", "image/webp"),
-    (rb"BM", "image/bmp"),
+PictureId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+Size = Annotated[
+    Literal["320", "640", "1280", "2560", "full"], Query(description="Pixels that the longer side has at the most.")
 ]
 
 
 def media_routes(store: Store) -> APIRouter:
     """Give the pictures of a store."""
     routes = APIRouter(tags=["asking"])
+    previews = Previews()
 
     @routes.get(
         "/media/{item_id}",
         response_class=Response,
         responses={200: {"content": {"image/*": {}}, "description": "The picture."}},
     )
-    def media(who: Person, item_id: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]) -> Response:
-        """Give the picture of a registered item."""
+    def media(who: Person, item_id: PictureId, size: Size = "1280") -> Response:
+        """Give the picture of a registered item: upright, and its pixels alone."""
         item = store.item(item_id)
         if item is None or item.path is None:
             raise HTTPException(404, "no picture has this id")
-        body = read_picture(item)
-        headers = {"cache-control": "private, max-age=31536000, immutable", "content-security-policy": MEDIA_POLICY}
-        return Response(body, media_type=sniff(body), headers=headers)
+        if size == "full":  # looked at now and then, and large
+            return respond(show(item, None))
+        return respond(previews.get((item_id, size, version(item)), partial(show, item, int(size))))
 
     return routes
+
+
+def respond(picture: Encoded) -> Response:
+    """A picture that browsers keep, and that can do nothing but be looked at."""
+    headers = {"cache-control": "private, max-age=31536000, immutable", "content-security-policy": MEDIA_POLICY}
+    return Response(picture[0], media_type=picture[1], headers=headers)
+
+
+def show(item: Item, size: int | None) -> Encoded:
+    """Render the picture of an item."""
+    try:
+        return render(read_picture(item), size)
+    except ValueError:
+        raise HTTPException(415, "this file is no picture that can be shown") from None
+
+
+def version(item: Item) -> tuple[int, int]:
+    """Tell a file from what it was before without reading it."""
+    try:
+        status = os.stat(str(item.path))
+    except (OSError, ValueError):
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
 
 
 def read_picture(item: Item) -> bytes:
@@ -54,11 +77,3 @@ def read_picture(item: Item) -> bytes:
     if hashlib.sha256(body).hexdigest()[:32] != item.id:
         raise HTTPException(404, "the file of this picture has changed since it was registered")
     return body
-
-
-def sniff(body: bytes) -> str:
-    """The type of a picture, by how its bytes begin."""
-    for beginning, kind in PICTURES:
-        if re.match(beginning, body, re.DOTALL):
-            return kind
-    raise HTTPException(415, "this file is no picture that browsers show")

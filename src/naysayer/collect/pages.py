@@ -17,7 +17,8 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from naysayer.collect.database import StoreError
-from naysayer.collect.security import Site
+from naysayer.collect.languages import Words, choose, languages
+from naysayer.collect.security import Site, token_of
 
 SHARED = "naysayer.collect"  # has the templates and files that all apps use, with names such as base.html
 TYPES = {
@@ -26,7 +27,8 @@ TYPES = {
     "svg": "image/svg+xml",
     "woff2": "font/woff2",
 }
-TITLES = {401: "Please open your link", 403: "This page is for the owner", 404: "Nothing here"}
+TITLES = {403: "This page is for the owner"}
+TRANSLATED = {401: "closed", 404: "nowhere"}  # what annotators may meet, by its name among the words
 WORDS = {404: "there is nothing at this address", 405: "this address does not take this method"}
 
 log = logging.getLogger(__name__)
@@ -63,6 +65,7 @@ class Pages:
         loader = ChoiceLoader([PackageLoader(one) for one in packages])
         self.templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
         self.templates.filters.update(filters)
+        self.templates.globals["words"] = languages()["en"]  # of pages that are not translated
         self.static: dict[str, tuple[bytes, str, str]] = {}
         for one in reversed(packages):
             self.static |= _static_files(one)
@@ -88,13 +91,16 @@ def begin_app(
     what: str,
     site: Site,
     pages: Pages,
+    admit: Callable[[str], str | None],
     identify: Callable[[str], Any],
     to: Callable[[Any], str] = lambda _: "/",
+    language: str | None = "en",
 ) -> FastAPI:
     """Begin an app: it has /static, /join and /api/join, and errors as {"error": "..."} (to browsers, as a page).
 
-    `name` and `what` describe it; `identify` tells whom a token belongs to; `to`, where
-    a person who has joined goes on.
+    `name` and `what` describe it; `admit` exchanges a link's token for a secret; `identify` tells whose a secret is;
+    `to`, where a person who has joined goes on; `language`, the one of all pages, None: each in that of its reader's
+    browser.
     """
     app = FastAPI(
         title=name,
@@ -106,10 +112,17 @@ def begin_app(
         redirect_slashes=False,
         responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}},
     )
+    app.state.language = language
     app.include_router(static_routes(pages))
-    app.include_router(join_routes(site, pages, identify, to))
+    app.include_router(join_routes(site, pages, admit, identify, to))
     tell_errors(app, pages)
     return app
+
+
+def words_of(request: Request) -> Words:
+    """The words for whoever asks."""
+    fixed = request.app.state.language
+    return choose(request.headers.get("accept-language", "")) if fixed is None else languages()[fixed]
 
 
 def static_routes(pages: Pages) -> APIRouter:
@@ -131,21 +144,28 @@ def static_routes(pages: Pages) -> APIRouter:
     return routes
 
 
-def join_routes(site: Site, pages: Pages, identify: Callable[[str], Any], to: Callable[[Any], str]) -> APIRouter:
+def join_routes(
+    site: Site,
+    pages: Pages,
+    admit: Callable[[str], str | None],
+    identify: Callable[[str], Any],
+    to: Callable[[Any], str],
+) -> APIRouter:
     """Let people in who have a link."""
     routes = APIRouter()
 
     @routes.get("/join", include_in_schema=False)
-    def join_page() -> Response:
-        return pages("base_join.html")
+    def join_page(request: Request) -> Response:
+        return pages("base_join.html", words=words_of(request))
 
     @routes.post("/api/join", response_model=Joined, responses={"4XX": {"model": Problem}}, tags=["people"])
-    def join(body: Token) -> Response:
-        """Hand over a link's token; the answer sets the cookie for it."""
-        person = identify(body.token)
-        if person is None:
-            raise HTTPException(401, "this link does not work; it may have been ended")
-        return JSONResponse({"to": to(person)}, headers={"set-cookie": site.set_cookie(body.token)})
+    def join(body: Token, request: Request) -> Response:
+        """Exchange a link's token, once, for a cookie; a browser that has one goes on with it."""
+        secret = admit(body.token) or token_of(dict(request.headers), site.cookie)
+        person = None if secret is None else identify(secret)
+        if secret is None or person is None:
+            raise HTTPException(401, "this link does not work; it was opened before, or has ended")
+        return JSONResponse({"to": to(person)}, headers={"set-cookie": site.set_cookie(secret)})
 
     return routes
 
@@ -155,9 +175,12 @@ def tell_errors(app: FastAPI, pages: Pages) -> None:
 
     def respond(request: Request, status: int, message: str, headers: Any = None) -> Response:
         if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
+            words, title = words_of(request), TITLES.get(status) or HTTPStatus(status).phrase
             text = message[:1].upper() + message[1:] + "."
-            title = TITLES.get(status) or HTTPStatus(status).phrase
-            return pages("base_message.html", status, title=title, message=text)
+            if status in TRANSLATED:
+                title = words[f"{TRANSLATED[status]}_title"]
+                text = text if words["language"] == "en" else words[TRANSLATED[status]]
+            return pages("base_message.html", status, title=title, message=text, words=words)
         return JSONResponse({"error": message}, status, headers)
 
     @app.exception_handler(HTTPException)

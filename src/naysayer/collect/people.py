@@ -37,10 +37,15 @@ def owner_of(store: Store) -> Annotator:
     return found[0] if found else store.named_annotator("owner", "owner")
 
 
-def invite_to(store: Store, name: str) -> tuple[Annotator, str]:
-    """A token for somebody: new for a new name; for a known one it replaces the old, and the person stays the same."""
-    name = name.strip()
-    for known in store.annotators():
-        if known.name == name and known.role == "annotator":
-            return known, store.renew_token(known.id)
-    return store.add_annotator(name, "annotator")
+def invited(store: Store, name: str) -> Annotator | None:
+    """Whoever was invited by this name before."""
+    people = (one for one in store.annotators() if one.role == "annotator")
+    return next((one for one in people if one.name == name.strip()), None)
+
+
+def invite_to(store: Store, name: str, until: float | None = None) -> tuple[Annotator, str]:
+    """A link's token for somebody; a name that is known is the same person, whose other links go on."""
+    known = invited(store, name)
+    if known is None:
+        return store.add_annotator(name.strip(), "annotator", until)
+    return known, store.new_link(known.id, until)

@@ -96,11 +96,16 @@ class Question:
 
 @dataclass(frozen=True)
 class Ask:
-    """Ask for `n` questions for an annotator whose page already holds those with the ids `holding`."""
+    """Ask for `n` questions for an annotator whose page already holds those with the ids `holding`.
+
+    `device` tells apart the pages that one person has open, here and elsewhere: 8 hexadecimal digits, with which the
+    ids of the questions begin that it is handed; "" gets what any of them left.
+    """
 
     annotator: str
     n: int = 1
     holding: tuple[str, ...] = ()
+    device: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,12 @@ class Undo:
 
 @dataclass(frozen=True)
 class Standing:
-    """An answer that was not taken back, with what it was about."""
+    """An answer that was not taken back, with what it was about.
+
+    `fair` is False where the question was drawn in view of other answers than those that count by now: such an answer
+    is a label, and no estimate. `final` is the owner's last word about the item. `n_classes` is how many classes there
+    were at its question.
+    """
 
     seq: int
     id: str
@@ -139,6 +149,22 @@ class Standing:
     took_ms: int | None
     answered: float
     guidance: str | None = None
+    fair: bool = True
+    final: bool = False
+    n_classes: int | None = None
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """From a time on, an annotator's answers do not count ("out"), or do so again ("in"); by whom, and why."""
+
+    seq: int
+    id: str
+    annotator: str
+    verdict: Literal["out", "in"]
+    reason: str
+    ruled_by: str
+    at: float
 
 
 @dataclass(frozen=True)
@@ -168,11 +194,11 @@ class Training:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a project is: items, those with an answer, those whose class is known; answers in all and by one."""
+    """How far a project is: items, those with an answer, those asked about no more; answers in all and by one."""
 
     items: int
     answered: int
-    decided: int
+    closed: int
     answers: int
     own: int
 

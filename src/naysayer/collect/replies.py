@@ -14,6 +14,7 @@ from naysayer.collect.schema import answer, count_items, one_of, pending, questi
 
 MOST_QUESTIONS = 20  # that one request may ask for
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DEVICE = re.compile(r"[0-9a-f]{8}")
 
 
 def is_id(text: str) -> bool:
@@ -28,6 +29,8 @@ def check_request(request: Ask | Answer | Undo) -> None:
     if isinstance(request, Ask):
         if not 1 <= request.n <= MOST_QUESTIONS:
             raise ValueError(f"a page must ask for 1 to {MOST_QUESTIONS} questions; got {request.n}")
+        if request.device and not _DEVICE.fullmatch(request.device):
+            raise ValueError(f"a device must be 8 hexadecimal digits; got {request.device[:70]!r}")
         return
     undone = request.answer if isinstance(request, Undo) else None
     for id in (request.id, undone):

@@ -1,7 +1,8 @@
 """What every request must pass before an app sees it, and what every response carries.
 
-On this machine's own address nobody needs a token. On any other, a link from the owner carries one behind its `#`,
-where neither servers on the way nor link previews see it; the page hands it over once and gets a cookie for it.
+A link from the owner carries a token behind its `#`, where neither servers on the way nor link previews see it; the
+page hands it over, and gets a secret of its own for it as a cookie. This machine's own address needs one too, since
+others may be logged in here, unless the site is opened to them.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from naysayer.collect.tokens import SESSION_SECONDS
+
 LIMIT_BYTES = 64 * 1024
 LIMIT_SECONDS = 10.0
-COOKIE_SECONDS = 90 * 24 * 3600
 HEADER = "x-naysayer"  # a page elsewhere cannot set it without asking us first, and we never answer such a question
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
@@ -61,23 +63,29 @@ class Refused(Exception):
 class Site:
     """Where an app is reached, and so whom it may trust.
 
-    `public` is its address behind a proxy, such as https://labels.example.org; with one, tokens are needed even though
-    the proxy speaks to us from this machine.
+    `public` is its address behind a proxy, such as https://labels.example.org. `open`: everybody on this machine may do
+    everything, without a token; only for a site that no other machine reaches.
     """
 
     host: str = "127.0.0.1"
     port: int = 8000
     public: str | None = None
+    open: bool = False
 
     def __post_init__(self) -> None:
         if self.public is not None:
             parts = urlsplit(self.public)
             if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
                 raise ValueError(f"the public address must be like https://labels.example.org; got {self.public!r}")
+        if self.open and not self.local:
+            raise ValueError(
+                f"only this machine's own address can do without links; got {self.origin}; leave out --open, or --host "
+                f"and --public"
+            )
 
     @property
     def local(self) -> bool:
-        """Whether only this machine can reach it, so that no token is needed."""
+        """Whether only this machine can reach it."""
         return self.public is None and is_loopback(self.host)
 
     @property
@@ -103,10 +111,10 @@ class Site:
         """The cookie's name; browsers do not keep ports apart, so that ours does."""
         return "__Host-naysayer" if self.origin.startswith("https:") else f"naysayer-{self.port}"
 
-    def set_cookie(self, token: str) -> str:
-        """The header that hands a token to the browser: out of reach of scripts and of other sites."""
+    def set_cookie(self, secret: str) -> str:
+        """The header that hands a secret to the browser: out of reach of scripts and of other sites."""
         secure = "; Secure" if self.origin.startswith("https:") else ""
-        return f"{self.cookie}={token}; Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Strict{secure}"
+        return f"{self.cookie}={secret}; Path=/; Max-Age={SESSION_SECONDS:.0f}; HttpOnly; SameSite=Strict{secure}"
 
     def invitation(self, token: str) -> str:
         """The link that lets someone in."""
@@ -134,7 +142,7 @@ class Buckets:
 class Guard:
     """The outermost layer of an app: checks every request, reads its body within limits, finds out who it is.
 
-    Whoever a token (cookie, or `Authorization: Bearer`) belongs to stands in `request.state.person`; on a local site
+    Whoever a secret (cookie, or `Authorization: Bearer`) belongs to stands in `request.state.person`; on an open site
     it is `person`; else None. Every refusal has the one shape {"error": "..."}.
     `identify` tells whom a token belongs to, and may take its time; `recall` is asked first, and waits for nothing.
     """
@@ -149,12 +157,15 @@ class Guard:
         recall: Callable[[str], Any] = lambda token: None,
         known: Buckets | None = None,
         unknown: Buckets | None = None,
+        arriving: Buckets | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.app, self.site, self.identify, self.recall = app, site, identify, recall
         self.person, self.clock = person, clock
         self.known = known or Buckets(rate=50, burst=300)
         self.unknown = unknown or Buckets(rate=5, burst=100)
+        # A class has one address, and all of it comes at once: about 8 requests each until they have a cookie.
+        self.arriving = arriving or Buckets(rate=100, burst=4000)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -185,11 +196,12 @@ class Guard:
         headers = _headers(scope)
         check_host(headers, self.site)
         person = await self._who(headers)
-        key = f"person {person.id}" if person is not None and not self.site.local else _address(scope)
-        wait = (self.unknown if person is None else self.known).wait(key, self.clock())
+        key = f"person {person.id}" if person is not None and not self.site.open else _address(scope)
+        limits = self.known if person is not None else self.arriving if arrives(scope) else self.unknown
+        wait = limits.wait(key, self.clock())
         if wait:
             raise Refused(429, "too many requests; wait a little", {"retry-after": str(max(1, round(wait)))})
-        check_origin(scope["method"], headers, self.site)
+        check_origin(scope["method"], scope["path"], headers, self.site)
         body = await read_body(headers, receive)
         scope.setdefault("state", {})["person"] = person
         read = False
@@ -204,12 +216,17 @@ class Guard:
         await self.app(scope, replay, send)
 
     async def _who(self, headers: dict[str, str]) -> Any:
-        if self.site.local:
+        if self.site.open:
             return self.person
         token = token_of(headers, self.site.cookie)
         if token is None:
             return None
         return self.recall(token) or await asyncio.to_thread(self.identify, token)
+
+
+def arrives(scope: Scope) -> bool:
+    """Whether a request is one that a link's page makes before anybody can know whose it is."""
+    return scope["path"] in ("/join", "/api/join") or scope["path"].startswith("/static/")
 
 
 def check_host(headers: dict[str, str], site: Site) -> None:
@@ -221,10 +238,11 @@ def check_host(headers: dict[str, str], site: Site) -> None:
         raise Refused(421, "behind a proxy this server needs its public address: start it with --public")
 
 
-def check_origin(method: str, headers: dict[str, str], site: Site) -> None:
-    """Other sites may link to a page; they may neither read nor send anything."""
+def check_origin(method: str, path: str, headers: dict[str, str], site: Site) -> None:
+    """Other sites may link to a page; they may neither read nor send anything, nor have a browser draw a question."""
     fetched = headers.get("sec-fetch-site", "none")
-    navigated = headers.get("sec-fetch-mode") == "navigate" and method in SAFE_METHODS
+    page = method in SAFE_METHODS and not path.startswith("/api/")
+    navigated = headers.get("sec-fetch-mode") == "navigate" and page
     if fetched not in ("none", "same-origin") and not navigated:
         raise Refused(403, "requests from other sites are not answered")
     if method in SAFE_METHODS:
@@ -242,6 +260,9 @@ def check_origin(method: str, headers: dict[str, str], site: Site) -> None:
 
 async def read_body(headers: dict[str, str], receive: Receive) -> bytes:
     """The whole body, given up on as soon as it is too large or takes too long."""
+    if "content-length" in headers and "transfer-encoding" in headers:  # two servers may not see the same end of it
+        message = "a body must have Content-Length or Transfer-Encoding, not both"
+        raise Refused(400, message, {"connection": "close"})
     too_large = Refused(413, f"the body must have at most {LIMIT_BYTES} bytes", {"connection": "close"})
     if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > LIMIT_BYTES:
         raise too_large
@@ -325,8 +346,12 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _address(scope: Scope) -> str:
-    """The client's address; of IPv6 the part that one household or firm shares."""
-    text = (scope.get("client") or ("unknown", 0))[0]
+    """The network that a request comes from."""
+    return network_of((scope.get("client") or ("unknown", 0))[0])
+
+
+def network_of(text: str) -> str:
+    """A client's address; of IPv6 the part that one household or firm shares."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

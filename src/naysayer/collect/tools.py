@@ -1,4 +1,4 @@
-"""Answers given in other tools, Prodigy's binary annotations and Label Studio's choices, as rows of a store."""
+"""Answers given in other tools, Prodigy's annotations and Label Studio's choices, as rows of a store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Builder:
 
     def __init__(self, path: Path, store: Store, rows: Rows | None = None) -> None:
         self.path, self.store = path, store
-        self.rows = rows or {table: [] for table in ("project", "item", "annotator", "question", "answer", "training")}
+        tables = ("project", "item", "annotator", "question", "answer", "training", "ruling")
+        self.rows = rows or {table: [] for table in tables}
         self.images: dict[str, Item] = {}
         for item in store.items():
             if item.path is not None:
@@ -112,15 +113,17 @@ def _digest(*parts: str) -> str:
 
 
 def read_prodigy(path: Path, lines: list[tuple[int, dict[str, Any]]], store: Store) -> Rows:
-    """Take over Prodigy's binary annotations."""
+    """Take over Prodigy's annotations: binary ones, and choices among options."""
     builder = Builder(path, store)
     for number, row in lines:
         where = f"line {number}"
-        answer, label = row.get("answer"), row.get("label")
+        answer, label, chosen = row.get("answer"), row.get("label"), "options" in row
         if answer not in ("accept", "reject", "ignore"):
             raise ValueError(f"{path} must say accept, reject or ignore as 'answer'; {where} has {answer!r}")
-        if answer == "ignore":
-            continue
+        if chosen:
+            label = _accepted(path, where, row, store.project.classes)
+        if answer == "ignore" or (chosen and (answer == "reject" or label is None)):
+            continue  # who rejects a choice, or accepts none, says nothing of any class
         if not isinstance(label, str):
             raise ValueError(f"{path} must name one class as 'label'; {where} has {label!r}")
         item = builder.item({key: value for key, value in row.items() if key in ("image", "text")}, where)
@@ -131,12 +134,46 @@ def read_prodigy(path: Path, lines: list[tuple[int, dict[str, Any]]], store: Sto
             builder.class_index(label, where),
             answer == "accept",
             who,
-            drawn=True,
+            drawn=not chosen,
             key=json.dumps([item, row.get("_input_hash"), label, answer, who, at], sort_keys=True),
             at=_seconds(at),
             took_ms=None,
         )
     return builder.rows
+
+
+def prodigy_classes(path: Path, lines: list[tuple[int, dict[str, Any]]]) -> list[str]:
+    """Give the classes among which choices were made, in the order in which they come; none in binary annotations."""
+    options = [_options(path, f"line {number}", row) for number, row in lines if "options" in row]
+    return list(dict.fromkeys(names[0] for each in options for names in each.values()))
+
+
+def _options(path: Path, where: str, row: Mapping[str, Any]) -> dict[Any, list[str]]:
+    """Give what the options of a choice may be called: by its id, the name that it is, or else has for people."""
+    options = row["options"]
+    if not isinstance(options, list) or not all(
+        isinstance(each, dict) and isinstance(each.get("id"), (str, int)) for each in options
+    ):
+        raise ValueError(f"{path} must have a list of options, each with an 'id'; {where} has {str(options)[:50]!r}")
+    found = {}
+    for each in options:
+        names = [name for name in (each["id"], each.get("text")) if isinstance(name, str) and name]
+        found[each["id"]] = names or [str(each["id"])]
+    return found
+
+
+def _accepted(path: Path, where: str, row: Mapping[str, Any], classes: tuple[str, ...]) -> str | None:
+    """Give the class that was chosen, by the name that the store has for it; None: no option was."""
+    options, accepted = _options(path, where, row), row.get("accept", [])
+    if not isinstance(accepted, list) or not all(isinstance(id, (str, int)) and id in options for id in accepted):
+        raise ValueError(f"{path} must accept some of the options; {where} has {str(accepted)[:50]!r}")
+    if len(accepted) > 1:
+        raise ValueError(
+            f"{path} must accept one option, as an item is of one class; {where} has {len(accepted)}: "
+            f"{', '.join(map(str, accepted))[:50]}"
+        )
+    names = [name for id in accepted for name in options[id]]
+    return next((name for name in names if name in classes), names[0] if names else None)
 
 
 def new_choices(annotation: Any, known: set[str]) -> list[dict[str, Any]]:

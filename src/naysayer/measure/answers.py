@@ -44,6 +44,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 VALUES = {"yes": 1, "no": 0, "skip": -1}
+FINAL_VOTES = 2  # yes less no that an owner's last word counts, for its class and against all others
 _PRIOR = (1.0, 30.0)  # Beta, of the error rate before any question was repeated: 3% on average, and below 12%
 _STRENGTH = 20.0  # answers to repeated questions that all the annotators' rate counts for in each one's
 _BOUNDS = ((0.0, 1.0), (1.0, 5.0))  # priors of each one's bounds: what others do says nothing of a careless one
@@ -66,7 +67,13 @@ class Answers:
     weights : (K,) how often each class is asked about, as probabilities.
     guided : (n,) whether guided questions had begun, None: never. How these were drawn depended on the answers
         before, and their estimates are those of :mod:`naysayer.measure.adaptive`. Here they serve as labels, and for
-        error rates.
+        error rates; so do those that were drawn in view of answers that no longer count.
+    final : (N,) the class of an item by its owner's last word, -1: none; None: of no item. As a label it outweighs all
+        answers; it is part of no estimate.
+    drawn_from : (n,) how many of the classes there were when the question was drawn, None: all K. What was asked
+        before a class was added says nothing about it, so an estimate rests on items whose questions were all drawn
+        from the same classes; see `since` and `of_time`.
+    complete : whether every item is of one of the classes.
 
     Examples
     --------
@@ -86,6 +93,9 @@ class Answers:
     repeat: Bools
     weights: Floats
     guided: Bools | None = None
+    final: Ints | None = None
+    drawn_from: Ints | None = None
+    complete: bool = True
 
     @classmethod
     def of(
@@ -100,6 +110,7 @@ class Answers:
         repeat: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         guided: ArrayLike | None = None,
+        drawn_from: ArrayLike | None = None,
     ) -> Answers:
         """Build from plain columns; without `probabilities`, the classes left to an item count as equally likely."""
         names, item = _codes(items)
@@ -116,7 +127,9 @@ class Answers:
         value = np.array([VALUES[value] for value in values], dtype=np.int64)
         late = None if guided is None else np.asarray(guided, dtype=bool)
         share = share / share.sum()
-        return cls(tuple(classes), names, people, item, about, annotator, value, chance, again, share, late)
+        of = None if drawn_from is None else np.asarray(drawn_from, dtype=np.int64)
+        said = (item, about, annotator, value, chance, again)
+        return cls(tuple(classes), names, people, *said, share, guided=late, drawn_from=of)
 
     @property
     def n_classes(self) -> int:
@@ -128,28 +141,55 @@ class Answers:
         """Yes less no of each item and class, (N, K): all that the answers' likelihood needs."""
         out = np.zeros((len(self.items), self.n_classes), dtype=np.int64)
         np.add.at(out, (self.item, self.asked), np.array([-1, 1, 0])[self.value])
+        if self.final is not None:
+            told = np.flatnonzero(self.final >= 0)
+            out[told] = -FINAL_VOTES
+            out[told, self.final[told]] = FINAL_VOTES
+        return out
+
+    @cached_property
+    def since(self) -> Ints:
+        """How many classes there were when each item was first asked about, (N,); 0: it was not, by a random draw."""
+        out = np.zeros(len(self.items), dtype=np.int64)
+        rows = np.flatnonzero(self._chance > 0)[::-1]
+        out[self.item[rows]] = self.n_classes if self.drawn_from is None else self.drawn_from[rows]
         return out
 
     @cached_property
     def design(self) -> Design:
-        """How the questions were drawn."""
-        return Design(
-            len(self.items),
-            self.weights,
-            self.item,
-            self.asked,
-            self.annotator,
-            self.value,
-            self.probability if self.guided is None else np.where(self.guided, 0.0, self.probability),
-            self.repeat,
+        """How the questions were drawn, about items that were first asked about when there were all K classes."""
+        chance = self._chance
+        if self.drawn_from is not None:
+            chance = np.where(self.since[self.item] == self.n_classes, chance, 0.0)
+        said = (self.item, self.asked, self.annotator, self.value, chance, self.repeat)
+        return Design(len(self.items), self.weights, *said, complete=self.complete)
+
+    @property
+    def _chance(self) -> Floats:
+        """The probabilities (n,) of draws that estimates may rest on, 0 for other answers."""
+        return self.probability if self.guided is None else np.where(self.guided, 0.0, self.probability)
+
+    def of_time(self, n_classes: int) -> Answers:
+        """Keep what was said while there were the first `n_classes` classes, about items first asked about then.
+
+        Items and annotators stay, with or without answers.
+        """
+        assert self.drawn_from is not None
+        kept = self._rows((self.drawn_from == n_classes) & (self.since[self.item] == n_classes))
+        weights = self.weights[:n_classes] / self.weights[:n_classes].sum()
+        return replace(
+            kept, classes=self.classes[:n_classes], weights=weights, final=None, drawn_from=None, complete=False
         )
 
     def about(self, chosen: Bools) -> Answers:
         """Keep the answers about the chosen items (N,); the others stay as items without answers."""
-        rows = chosen[self.item]
-        names = ("item", "asked", "annotator", "value", "probability", "repeat")
-        guided = None if self.guided is None else self.guided[rows]
-        return replace(self, guided=guided, **{name: getattr(self, name)[rows] for name in names})
+        return self._rows(chosen[self.item])
+
+    def _rows(self, kept: Bools) -> Answers:
+        """Keep some of the answers (n,)."""
+        names = ["item", "asked", "annotator", "value", "probability", "repeat"]
+        names += [name for name in ("guided", "drawn_from") if getattr(self, name) is not None]
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
 def read_answers(store: Any) -> Answers:
@@ -165,7 +205,9 @@ def from_standing(
     rows = [(s.item_id, s.class_index, s.value, s.annotator, s.probability, s.repeat_of is not None) for s in given]
     items, asked, values, people, chances, repeat = zip(*rows) if rows else ((),) * 6
     guided = np.cumsum([s.guidance is not None for s in given]) > 0
-    return Answers.of(
+    guided |= np.array([not s.fair for s in given], dtype=bool)
+    drawn_from = np.array([s.n_classes or len(classes) for s in given], dtype=np.int64)
+    found = Answers.of(
         items,
         asked,
         values,
@@ -175,7 +217,10 @@ def from_standing(
         repeat=repeat,
         weights=probabilities,
         guided=guided,
+        drawn_from=drawn_from if (drawn_from != len(classes)).any() else None,
     )
+    last = {s.item_id: s.class_index for s in given if s.final and s.value == "yes"}
+    return replace(found, final=np.array([last.get(id, -1) for id in found.items], dtype=np.int64)) if last else found
 
 
 def _codes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
@@ -251,7 +296,8 @@ class ErrorRates:
     """How often answers are wrong: of all annotators together, and of each one, with intervals.
 
     `n_pairs` and `n_disagreements` count answers to one question given twice; `by_annotator` has those that each
-    annotator had a part in, in the order of `Answers.annotators`.
+    annotator had a part in, in the order of `Answers.annotators`. `expected` is the mean of what the rate of all may
+    be, which is above 0 also where no two answers disagree.
     """
 
     overall: Interval
@@ -259,6 +305,7 @@ class ErrorRates:
     n_pairs: int
     n_disagreements: int
     pairs_of: tuple[int, ...]
+    expected: float
 
 
 def error_rates(answers: Answers, confidence: float = 0.95) -> ErrorRates:
@@ -290,6 +337,7 @@ def error_rates(answers: Answers, confidence: float = 0.95) -> ErrorRates:
     d = 2.0 * _GRID * (1.0 - _GRID)
     alpha, beta = _PRIOR
     overall = _posterior(_log_beta(alpha, beta) + differ.sum() * np.log(d) + (~differ).sum() * np.log1p(-d), tail)
+    expected = overall.estimate
     if not differ.any():
         overall = Interval(0.0, 0.0, overall.high)
     rates = np.full(len(answers.annotators), overall.estimate)
@@ -315,7 +363,7 @@ def error_rates(answers: Answers, confidence: float = 0.95) -> ErrorRates:
             rate, log = float(rates[a]), likelihood(a)
             low, high = (_posterior(_log_beta(*prior) + log, tail) for prior in _BOUNDS)
             each[a] = Interval(rate, min(low.low, rate), max(high.high, rate))
-    return ErrorRates(overall, tuple(each), len(differ), int(differ.sum()), pairs_of)
+    return ErrorRates(overall, tuple(each), len(differ), int(differ.sum()), pairs_of, expected)
 
 
 def _pairs(answers: Answers) -> tuple[Ints, Ints]:
@@ -384,12 +432,34 @@ def accuracy(
             f"`predicted` must be {n} classes from 0 to {n_classes - 1}, or -1, one per item; "
             f"got shape {predicted.shape}"
         )
+    if answers.drawn_from is not None:
+        counts = np.bincount(answers.since[predicted >= 0], minlength=n_classes + 1)
+        n_then = int(counts[1:].argmax()) + 1
+        if counts[n_then] > counts[n_classes]:
+            return _accuracy_then(answers, n_then, predicted, error_rate, confidence)
     design = answers.about(predicted >= 0).design  # items left out may have been asked about more often, or less
     used = np.flatnonzero(design.told)
     if len(used) < 2:
         raise ValueError(f"an accuracy must rest on at least 2 items with answers; got {len(used)}; collect more")
     (found,) = _estimates(answers, design, used, predicted[used][None], error_rate, confidence)
     return found
+
+
+def _accuracy_then(
+    answers: Answers, n_classes: int, predicted: NDArray[Any], error_rate: float | None, confidence: float
+) -> Interval:
+    """Estimate an accuracy from items that were asked about before classes were added, when there were `n_classes`.
+
+    What was said then is right about these classes, whatever the others are. Predictions of a later class count as
+    wrong in the estimate and the lower bound, and as right in the upper one: nothing is known of them.
+    """
+    then = answers.since == n_classes
+    share = float((predicted[then & (predicted >= 0)] < n_classes).mean())
+    if not share:
+        return Interval(0.0, 0.0, 1.0)
+    known = np.where(then & (predicted < n_classes), predicted, -1)
+    found = accuracy(answers.of_time(n_classes), known, error_rate=error_rate, confidence=confidence)
+    return Interval(share * found.estimate, share * found.low, share * found.high + 1.0 - share)
 
 
 def class_priors(answers: Answers, *, error_rate: float | None = None, confidence: float = 0.95) -> Interval:

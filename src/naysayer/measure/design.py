@@ -19,7 +19,10 @@ _SHRINK = 10.0  # items that the usual coefficients count for beside the fitted 
 
 
 class Design:
-    """Which questions led to an item's answers: the first about each class, until the first yes."""
+    """Which questions led to an item's answers: the first about each class, until the first yes.
+
+    `complete`: every item is of one of the classes; otherwise some may be of another, which was not asked about.
+    """
 
     def __init__(
         self,
@@ -31,8 +34,9 @@ class Design:
         value: Ints,
         probability: Floats,
         repeat: NDArray[np.bool_],
+        complete: bool = True,
     ) -> None:
-        self.n_classes, self.weights = len(weights), weights
+        self.n_classes, self.weights, self.complete = len(weights), weights, complete
         drawn = np.flatnonzero(~repeat & (probability > 0))
         rows = drawn[np.argsort(item[drawn], kind="stable")]  # item by item, in the order of time
         rows = rows[_within(item[rows], value[rows] == 1) == 0]
@@ -100,10 +104,12 @@ class Weighted:
     def values(self, items: Ints, classes: Ints) -> tuple[Floats, Floats]:
         """W of each item at its class less what has mean 0, (n,), and what an answer about that class counts there."""
         surplus = self.design.surplus[items, classes] / self.reached[classes]
+        own, k = self.weights[items, classes], self.design.n_classes
+        if not self.design.complete:  # the weights of an item of another class have mean 0, not 1
+            return _least_variance(own, surplus[:, None], [1.0 - 1.0 / k])[0], 1.0 / self.reached[classes]
         whole = self.weights[items].sum(axis=1) - 1.0
-        own = self.weights[items, classes]
-        values, of_whole = _least_variance(own, np.stack([surplus, whole], axis=1), self.design.n_classes)
-        return values, (1.0 - of_whole) / self.reached[classes]
+        values, coefficients = _least_variance(own, np.stack([surplus, whole], axis=1), [1.0 - 1.0 / k, 1.0 / k])
+        return values, (1.0 - coefficients[:, 1]) / self.reached[classes]
 
     def interval(self, items: Ints, classes: Ints, tail: float) -> Interval:
         """Gaffke's bounds of the mean, wherever they lie, from values rounded to few distinct ones."""
@@ -156,15 +162,15 @@ def _turn_probabilities(weights: Floats, n_turns: int, nodes: int = 256) -> Floa
     return np.einsum("n,nkt->kt", share / 2.0, n_before)
 
 
-def _least_variance(own: Floats, noise: Floats, n_classes: int) -> tuple[Floats, Floats]:
-    r"""Take two variables of mean 0 (n, 2) from the values (n,), with the coefficients that leave the least variance.
+def _least_variance(own: Floats, noise: Floats, near: list[float]) -> tuple[Floats, Floats]:
+    r"""Take variables of mean 0 (n, 2) from the values (n,), with the coefficients that leave the least variance.
 
     The variables are how often the class was asked about above expectation, and by how much an item's weights miss 1.
     With :math:`(1 - \frac1K, \frac1K)` the values of uniform questions without errors become those of
-    :func:`naysayer.unbiased_weights`; the coefficients are fitted around these. Those of either half of the items come
-    from the other half, so that the mean stays unbiased. Gives the values, and the second coefficient of each.
+    :func:`naysayer.unbiased_weights`; the coefficients are fitted near these. Those of either half of the items come
+    from the other half, so that the mean stays unbiased. Gives the values, and the coefficients of each.
     """
-    usual = np.array([1.0 - 1.0 / n_classes, 1.0 / n_classes])
+    usual = np.array(near)
     coefficients = np.empty_like(noise)
     for half in (0, 1):
         x, y = noise[1 - half :: 2], own[1 - half :: 2]
@@ -173,4 +179,4 @@ def _least_variance(own: Floats, noise: Floats, n_classes: int) -> tuple[Floats,
         ridge = _SHRINK * np.diag((x**2).mean(axis=0) + 1e-12)
         fitted = np.linalg.solve(centred.T @ centred + ridge, centred.T @ (rest - rest.mean()))
         coefficients[half::2] = usual + fitted
-    return own - (noise * coefficients).sum(axis=1), coefficients[:, 1]
+    return own - (noise * coefficients).sum(axis=1), coefficients

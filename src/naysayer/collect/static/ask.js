@@ -2,26 +2,32 @@
 
 import { call, newId } from "/static/call.js";
 import { makeCard, makeRest, settle, preload } from "/static/card.js";
+import { fillGuide } from "/static/guide.js";
 import { Outbox } from "/static/outbox.js";
 import { swipeable } from "/static/swipe.js";
+import { counted, words } from "/static/words.js";
 
 const LOW = 8; // fewer questions at hand than this: fetch more
 const FULL = 16;
 const DOUBLE = 150; // ms after a card came in which a tap can only be the second half of a double tap
 const UNDOABLE = 50;
 const LONG = 60; // characters of a question that is set smaller
-const LOADED = ["picture", "failed"]; // what an item has of this page alone, and gets again after a reload
-const KEYS = { ArrowLeft: "no", n: "no", N: "no", ArrowRight: "yes", y: "yes", Y: "yes", " ": "skip" };
+const LOADED = ["picture", "size", "sharp", "failed"]; // what an item has of this page alone, and gets again after a reload
+const FAR = 80; // pixels that a key moves a picture
+const KEYS = { arrowleft: "no", n: "no", [words.key_no]: "no", arrowright: "yes", y: "yes", [words.key_yes]: "yes", " ": "skip" };
+const MOVES = { ArrowLeft: [FAR, 0], ArrowRight: [-FAR, 0], ArrowUp: [0, FAR], ArrowDown: [0, -FAR] };
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((found) => [found.id, found]));
 const outbox = new Outbox(page.ask.dataset.owner);
 const PAST = `naysayer/${page.ask.dataset.owner}/past`;
+const device = thisDevice();
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 let queue = []; // questions to come
 let past = recall(); // { question, answer }: what Undo takes back
 let current = null;
 let card = null;
+let view = null; // how to look closer at a picture
 let shownAt = 0;
 let refilling = false;
 let progress = null;
@@ -31,6 +37,7 @@ let noticeTimer = 0;
 // ---- the card and the question --------------------------------------------------------------------------------
 
 function place(made, how) {
+  view = null;
   if (card && !card.classList.contains("leaving")) card.remove();
   card = made;
   if (how) card.classList.add(how);
@@ -41,7 +48,8 @@ function show(question, how = "entering") {
   current = question;
   page.stage.ariaLive = question.item.kind === "image" ? "off" : "polite"; // a text is read out before its question
   place(makeCard(question.item), how);
-  settle(card);
+  const mine = card;
+  settle(card, question.item, (found) => card === mine && (view = found));
   swipeable(card, (value) => answer(value));
   const name = document.createElement("strong");
   Object.assign(name, { textContent: question.class, dir: "auto" });
@@ -92,7 +100,7 @@ function leave(value) {
 function next() {
   const question = queue.shift();
   if (question) show(question);
-  else if (!outbox.ended) rest("waiting", "One moment", "The next question is on its way.");
+  else if (!outbox.ended) rest("waiting", words.wait_title, words.wait);
   if (queue.length < LOW) refill();
 }
 
@@ -123,6 +131,18 @@ function recall() {
   }
 }
 
+// Each tab has its own questions, and a reloaded one those that it had.
+function thisDevice() {
+  try {
+    const known = sessionStorage.getItem("naysayer-device");
+    const id = known ?? newId().slice(0, 8);
+    sessionStorage.setItem("naysayer-device", id);
+    return id;
+  } catch {
+    return newId().slice(0, 8);
+  }
+}
+
 function press(button) {
   button.classList.add("pressed");
   setTimeout(() => button.classList.remove("pressed"), 140);
@@ -139,7 +159,7 @@ async function refill() {
     // The server gives back what a reloaded page was handed before, but for what we hold or have answered unsent.
     const held = () => [...(current ? [current, ...queue] : queue).map((question) => question.id), ...outbox.questions];
     const holding = held().slice(-100).map((id) => `&holding=${id}`);
-    const { questions } = await call(`/api/next?n=${FULL - queue.length}${holding.join("")}`);
+    const { questions } = await call(`/api/next?n=${FULL - queue.length}&device=${device}${holding.join("")}`);
     outbox.offline = false;
     const known = new Set(held());
     const fresh = questions.filter((question) => !known.has(question.id));
@@ -154,7 +174,7 @@ async function refill() {
     if (trouble.status === 401) end();
     else {
       wait = Math.max(trouble.wait * 1000, 2500);
-      if (!current) rest("waiting", "Waiting for the network", "The next questions come as soon as the server can be reached. What you said is safe.");
+      if (!current) rest("waiting", words.network_title, words.network);
       if (trouble.status === 0) outbox.offline = true;
       tell();
     }
@@ -172,19 +192,15 @@ async function finish() {
   await measure();
   if (current) return; // an undo was quicker
   const own = progress?.own ?? 0;
-  rest("done", "That is all for now", own ? `Nothing is left to ask. You gave ${count(own, "answer")}: thank you.` : "There is nothing to ask at the moment.");
+  rest("done", words.done_title, own ? counted("done", own) : words.done_none);
 }
 
 function end() {
   outbox.ended = true;
-  rest("ended", "This link has ended", "Ask whoever sent it for a new one.");
+  rest("ended", words.ended_title, words.ended);
 }
 
 // ---- what is told ---------------------------------------------------------------------------------------------
-
-function count(n, word) {
-  return `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
-}
 
 function pace() {
   let spent = 0;
@@ -207,22 +223,22 @@ let troubled = false; // something was kept back, and its sending is worth a wor
 function tell() {
   page.undo.disabled = !past.length;
   const unsent = outbox.size;
-  if (outbox.ended) notice(unsent ? `${count(unsent, "answer")} could not be sent and stay here.` : "");
+  if (outbox.ended) notice(unsent ? counted("stuck", unsent) : "");
   else if (outbox.offline || !navigator.onLine) {
     troubled = true;
-    notice(unsent ? `Offline. ${count(unsent, "answer")} kept here until the network is back.` : "Offline. What you answer is kept here.");
+    notice(unsent ? counted("kept", unsent) : words.offline);
   } else if (troubled && !unsent) {
     troubled = false;
-    notice("Back online. Everything is sent.", 2500, true);
+    notice(words.online, 2500, true);
   } else if (!noticeTimer && !troubled) notice("");
   if (!progress) return;
-  const words = [`${progress.own.toLocaleString("en")} answered`];
-  if (pace()) words.push(`${pace()} a minute`);
-  page.pace.textContent = words.join(" · ");
-  const share = progress.items ? progress.decided / progress.items : 0;
+  const told = [counted("answered", progress.own)];
+  if (pace()) told.push(counted("pace", pace()));
+  page.pace.textContent = told.join(" · ");
+  const share = progress.items ? progress.closed / progress.items : 0;
   page["track-fill"].style.transform = `scaleX(${share})`;
   page.track.setAttribute("aria-valuenow", Math.round(100 * share));
-  page.track.setAttribute("aria-valuetext", `${progress.decided} of ${count(progress.items, "item")} decided`);
+  page.track.setAttribute("aria-valuetext", counted("progress", progress.items, { done: progress.closed }));
 }
 
 async function measure() {
@@ -238,13 +254,71 @@ async function measure() {
 // ---- keys, buttons, beginning -----------------------------------------------------------------------------------
 
 document.addEventListener("keydown", (event) => {
-  if (event.repeat || event.ctrlKey || event.altKey || event.metaKey) return;
-  const onControl = event.target.closest?.("button, a, input");
-  if (onControl && (event.key === " " || event.key === "Enter")) return; // the control's own meaning
-  if (event.key === "u" || event.key === "U") undo();
-  else if (KEYS[event.key]) answer(KEYS[event.key]);
-  else return;
+  if (event.ctrlKey || event.altKey || event.metaKey || !page.keys.checked) return;
+  const open = document.querySelector("dialog[open]");
+  const closes = { "?": page.help, g: page.guide, G: page.guide }[event.key];
+  if (open && open === closes) open.close();
+  if (open) return;
+  if (event.shiftKey && MOVES[event.key]) {
+    if (!view) return; // of a text, shift and an arrow change what is selected
+    view.move(...MOVES[event.key]);
+  } else if (event.repeat) return;
+  else if (!act(event)) return;
   event.preventDefault();
+});
+
+function act(event) {
+  const onControl = event.target.closest?.("button, a, input");
+  if (onControl && (event.key === " " || event.key === "Enter")) return false; // the control's own meaning
+  const key = event.key.toLowerCase();
+  if (key === "u") undo();
+  else if (key === "g" && page.guide) openGuide();
+  else if (key === "?") openHelp();
+  else if (key === "+" || key === "=") view?.closer();
+  else if (key === "-") view?.farther();
+  else if (key === "0") view?.whole();
+  else if (KEYS[key]) answer(KEYS[key]);
+  else return false;
+  return true;
+}
+
+// ---- guidelines and help ----------------------------------------------------------------------------------------
+
+function openGuide() {
+  fillGuide(page["guide-text"], current?.class ?? null);
+  page.guide.showModal();
+}
+
+function openHelp() {
+  for (const row of page.help.querySelectorAll("[data-picture]")) row.hidden = current?.item.kind !== "image";
+  page.help.showModal();
+}
+
+page["to-guide"]?.addEventListener("click", openGuide);
+page["to-help"].addEventListener("click", openHelp);
+for (const sheet of document.querySelectorAll("dialog")) {
+  sheet.addEventListener("click", (event) => event.target === sheet && sheet.close()); // beside it
+}
+
+// Those who press keys by accident, or speak to their device, can turn them off: the page then shows none.
+function useKeys(on) {
+  page.keys.checked = on;
+  document.body.classList.toggle("keyless", !on);
+  for (const button of document.querySelectorAll("[data-keys], [aria-keyshortcuts]")) {
+    button.dataset.keys ??= button.getAttribute("aria-keyshortcuts");
+    if (on) button.setAttribute("aria-keyshortcuts", button.dataset.keys);
+    else button.removeAttribute("aria-keyshortcuts");
+  }
+}
+
+try {
+  useKeys(localStorage.getItem("naysayer-keys") !== "off");
+} catch { /* no storage: they are on */ }
+page.keys.addEventListener("change", () => {
+  useKeys(page.keys.checked);
+  try {
+    localStorage.setItem("naysayer-keys", page.keys.checked ? "on" : "off");
+  } catch { /* until the next reload */ }
 });
 
 // A finger acts when it is lifted: after a swipe, browsers may hold the next click back. The click that follows, if it
@@ -275,7 +349,7 @@ outbox.addEventListener("change", () => {
 });
 outbox.addEventListener("refused", ({ detail }) => {
   remember(past.filter((one) => one.answer !== detail.id)); // what was never stored cannot be taken back
-  notice(`One answer was not accepted: ${detail.error}.`, 6000);
+  notice(words.refused, 6000);
 });
 addEventListener("offline", tell);
 addEventListener("online", () => {

@@ -1,5 +1,9 @@
 // An item as a card. Texts are set as text, never as HTML.
 
+import { words } from "/static/words.js";
+import { zoomable } from "/static/zoom.js";
+
+const SIZES = [320, 640, 1280, 2560]; // in which the server gives pictures, by their longer side
 const TINY = 96; // pixels: smaller pictures are shown enlarged, with their pixels sharp
 
 function element(name, className, text) {
@@ -9,13 +13,17 @@ function element(name, className, text) {
   return made;
 }
 
-// Load an item's picture ahead of time; resolves when it can be painted at once, or never will be.
+// Load an item's picture ahead of time, as large as it is shown; resolves when it can be painted at once, or never will
+// be.
 export async function preload(item) {
   if (item.kind !== "image" || item.picture) return;
+  const { clientWidth, clientHeight } = document.getElementById("stage");
+  const needed = Math.max(clientWidth, clientHeight) * Math.min(devicePixelRatio, 2);
+  item.size = SIZES.find((size) => size >= needed) ?? SIZES.at(-1);
   const picture = new Image();
-  picture.alt = "The picture to judge";
+  picture.alt = words.picture;
   picture.draggable = false;
-  picture.src = item.src;
+  picture.src = `${item.src}?size=${item.size}`;
   item.picture = picture;
   try {
     await picture.decode();
@@ -25,26 +33,40 @@ export async function preload(item) {
   }
 }
 
+// Put the whole picture in the place of its preview, where that is smaller.
+async function sharpen(item) {
+  const { picture, size } = item;
+  if (item.sharp || Math.max(picture.naturalWidth, picture.naturalHeight) < size) return;
+  item.sharp = true;
+  const full = Object.assign(new Image(), { src: `${item.src}?size=full` });
+  try {
+    await full.decode();
+    picture.src = full.src;
+  } catch {
+    item.sharp = false; // the preview stays; the next step tries again
+  }
+}
+
 export function makeCard(item) {
   const card = element("article", "card");
   if (item.kind === "image") {
     preload(item);
     card.append(item.picture);
-    item.onfail = () => item.picture.replaceWith(element("p", "card-failed", "This picture cannot be shown. Answer “Can’t tell”."));
+    item.onfail = () => item.picture.replaceWith(element("p", "card-failed", words.unseen));
     if (item.failed) item.onfail();
   } else if (item.kind === "record") {
-    const list = element("dl");
+    const list = element("dl", "words");
     for (const [name, value] of item.fields) list.append(element("dt", "", name), element("dd", "", value));
     const holder = element("div", "card-record");
     holder.append(list);
     card.append(holder);
   } else {
     const holder = element("div", item.text.length < 120 ? "card-text short" : "card-text");
-    holder.append(element("p", "", item.text));
+    holder.append(element("p", "words", item.text));
     card.append(holder);
   }
-  for (const [value, word] of [["no", "No"], ["skip", "Can’t tell"], ["yes", "Yes"]]) {
-    const stamp = element("span", `stamp stamp-${value}`, word);
+  for (const value of ["no", "skip", "yes"]) {
+    const stamp = element("span", `stamp stamp-${value}`, words[value]);
     stamp.ariaHidden = "true";
     card.append(stamp);
   }
@@ -52,27 +74,27 @@ export function makeCard(item) {
 }
 
 // What needs the card's size, once it stands on the page. A long text scrolls: by finger, and by keyboard, which
-// needs a place to stand.
-export function settle(card) {
+// needs a place to stand. A picture can be looked at more closely: `found` is called with the ways to do so.
+export function settle(card, item, found) {
   const picture = card.querySelector("img");
-  if (picture) fit(picture, card);
+  if (picture) fit(picture, card, () => found(zoomable(card, picture, () => sharpen(item))));
   const holder = card.querySelector(".card-text, .card-record");
   if (!holder || holder.scrollHeight <= holder.clientHeight + 1) return;
   card.classList.add("long");
   holder.tabIndex = 0;
   holder.setAttribute("role", "region");
-  holder.setAttribute("aria-label", "The text to judge");
+  holder.setAttribute("aria-label", words.text);
 }
 
 // Give the card the picture's shape; enlarge a tiny one by a whole factor, so that its pixels stay square.
-function fit(picture, card) {
+function fit(picture, card, large) {
   const set = () => {
     const { naturalWidth: width, naturalHeight: height } = picture;
     if (!width) return;
     if (Math.max(width, height) > TINY) {
       card.classList.add("pictured");
       card.style.setProperty("--ratio", width / height);
-      return;
+      return large();
     }
     picture.classList.add("tiny");
     const room = Math.min((card.clientWidth - 48) / width, (card.clientHeight - 48) / height);

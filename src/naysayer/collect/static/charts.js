@@ -1,5 +1,7 @@
 // Small charts as SVG, drawn by hand: every one is given its width and gives back an <svg>. Colours are in the CSS.
 
+import { count, whole } from "/static/owner.js";
+
 const SPACE = "http://www.w3.org/2000/svg";
 
 function svg(name, attributes = {}, ...children) {
@@ -22,7 +24,6 @@ function canvas(width, height, label) {
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
 }
 
-export const whole = (value) => Math.round(value).toLocaleString("en");
 export const percent = (value, digits = 0) => `${(100 * value).toFixed(digits)}%`;
 const tidy = (value) => `${Number((100 * value).toFixed(2))}%`; // as many digits as a round number has
 
@@ -143,9 +144,10 @@ export function ribbon(width, points, { chance = null, xLabel = "" } = {}) {
   const lower = points.map((point) => `${x(point.x)},${y(clip(point.low))}`).reverse();
   chart.append(svg("polygon", { class: "ribbon", points: [...upper, ...lower].join(" ") }));
   chart.append(svg("polyline", { class: "line", points: points.map((point) => `${x(point.x)},${y(clip(point.y))}`).join(" ") }));
+  if (points.length === 1) chart.append(svg("line", { class: "whisker", x1: x(points[0].x), x2: x(points[0].x), y1: y(clip(points[0].low)), y2: y(clip(points[0].high)) }));
   for (const point of points.slice(points.length > 40 ? -1 : 0)) {
     const dot = svg("circle", { class: "dot", cx: x(point.x), cy: y(clip(point.y)), r: 5 });
-    chart.append(titled(dot, `${whole(point.x)} answers: ${percent(point.y, 1)} (${percent(point.low, 1)} to ${percent(point.high, 1)})`));
+    chart.append(titled(dot, `${count(point.x, "answer")}: ${percent(point.y, 1)} (${percent(point.low, 1)} to ${percent(point.high, 1)})`));
   }
   return chart;
 }
@@ -227,7 +229,7 @@ export function marginCurve(width, { points, now, wanted }) {
   chart.append(svg("line", { class: "chance", x1: left, x2: width - right, y1: y(wanted), y2: y(wanted) }));
   const [nowX, nowY] = [x(Math.min(most, now.n)), y(Math.min(highest, now.margin))];
   const dot = svg("circle", { class: "dot", cx: nowX, cy: nowY, r: 6 });
-  chart.append(titled(dot, `now: ${whole(now.n)} answers, ±${percent(now.margin, 1)}`));
+  chart.append(titled(dot, `now: ${count(now.n, "answer")}, ±${percent(now.margin, 1)}`));
   const after = nowX + 11 + widest(["now"], "value") <= width;
   chart.append(text(nowX + (after ? 11 : -11), nowY - 7, "now", { class: "value", "text-anchor": after ? "start" : "end" }));
   return chart;

@@ -1,18 +1,12 @@
 // The owner's dashboard: what /api/dashboard says, as pictures. Names are set as text, never as HTML.
 
 import { call } from "/static/call.js";
-import { marginCurve, percent, ribbon, stacks, timeBars, whiskers, whole } from "/static/charts.js";
+import { marginCurve, percent, ribbon, stacks, timeBars, whiskers } from "/static/charts.js";
+import { button, confirmed, copyButton, count, element, whole } from "/static/owner.js";
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((found) => [found.id, found]));
 let known = null;
 let wanted = 0.02; // the margin that the owner asks about
-
-function element(name, className = "", ...children) {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
-}
 
 // ---- the frame of a figure ------------------------------------------------------------------------------------------
 
@@ -58,6 +52,26 @@ function bold(words) {
   return element("b", "", words);
 }
 
+// ---- the verdict --------------------------------------------------------------------------------------------------------
+
+const VERDICT = [["known", "What is known"], ["wrong", "What is wrong"], ["next", "What to do next"]];
+
+let judged = "";
+
+function verdict({ verdict: found }) {
+  const now = JSON.stringify(found);
+  if (now === judged) return; // a button that somebody is about to press stays where it is
+  judged = now;
+  page.verdict.replaceChildren(...VERDICT.map(([key, title]) => {
+    const sentences = found[key].map(({ text, command }) => {
+      const said = element("li", "", text);
+      if (command) said.append(element("span", "command", element("code", "", command), copyButton(command, `Copy ${command}`)));
+      return said;
+    });
+    return element("div", `verdict-${key}`, element("h2", "", title), element("ul", "", ...sentences));
+  }));
+}
+
 // ---- the figures ------------------------------------------------------------------------------------------------------
 
 const ANSWERS = [["c-yes", "Yes"], ["c-no", "No"], ["c-skip", "Can’t tell"]];
@@ -68,8 +82,8 @@ function tiles({ progress, people, per_class }) {
   const answering = people.filter((one) => one.answers).length;
   const shown = [
     [whole(progress.answers), progress.answers === 1 ? "answer" : "answers"],
-    [whole(progress.answered), `of ${whole(progress.items)} items answered`],
-    [whole(progress.decided), "items decided"],
+    [whole(progress.answered), `of ${count(progress.items, "item")} answered`],
+    [whole(progress.decided), progress.decided === 1 ? "item settled" : "items settled"],
     [said ? percent(yes / said) : "–", "of answers are yes"],
     [whole(answering), answering === 1 ? "person answered" : "people answered"],
   ];
@@ -91,7 +105,7 @@ function annotators({ people }) {
   const seconds = shown.filter((one) => one.seconds !== null).map((one) => one.seconds);
   const [least, most] = [Math.min(...seconds).toFixed(1), Math.max(...seconds).toFixed(1)];
   fill(figure("people", "Who answered"), {
-    said: seconds.length ? `A typical answer takes ${least === most ? least : `${least} to ${most}`} seconds.` : "Answers by person.",
+    said: seconds.length ? `A typical answer takes ${least === most ? least : `${least} to ${most}`} ${least === most && least === "1.0" ? "second" : "seconds"}.` : "Answers by person.",
     legend: shown.length ? ANSWERS : null,
     empty: shown.length ? null : "Nobody has answered yet.",
     draw: (width) => stacks(width, shown.map((one) => ({ name: one.name, parts: one })), { label: "Answers by person" }),
@@ -113,12 +127,10 @@ function classes({ per_class, progress }) {
 
 function accuracy({ trainings, trains, training_error, classes: names }) {
   if (!trains && !trainings.length) return;
-  const clip = (value) => Math.min(1, Math.max(0, value)); // unbiased estimates may leave what is possible
-  trainings = trainings.map((one) => ({ ...one, estimate: clip(one.estimate), low: clip(one.low), high: clip(one.high) }));
   const last = trainings[trainings.length - 1];
   const said = [];
   if (last) said.push("Trained on what has come in, the model is right on ", bold(`${percent(last.estimate, 1)} (${percent(last.low, 1)} to ${percent(last.high, 1)})`), " of the items, as estimated from the answers alone.");
-  if (last?.unanswered) said.push(" It also names the ", bold(`${whole(last.unanswered)} ${last.unanswered === 1 ? "item" : "items"}`), last.named == null ? " without any answer." : ` without any answer, ${percent(last.named)} of them with a probability of 90% or more.`);
+  if (last?.unanswered) said.push(" It also names the ", bold(count(last.unanswered, "item")), last.named == null ? " without any answer." : ` without any answer, ${percent(last.named)} of them with a probability of 90% or more.`);
   for (const note of last?.notes ?? []) said.push(` ${note[0].toUpperCase()}${note.slice(1)}.`);
   fill(figure("accuracy", "Estimated accuracy", { wide: true }), {
     said: last ? said : "A model is trained in the background as answers come in.",
@@ -130,7 +142,7 @@ function accuracy({ trainings, trains, training_error, classes: names }) {
 }
 
 function likely(p) {
-  return p < 0.001 ? "less than 1 time in 1,000" : `${Math.max(1, Math.round(100 * p))} times in 100`;
+  return p < 0.001 ? "less than 1 time in 1,000" : `${count(Math.max(1, Math.round(100 * p)), "time")} in 100`;
 }
 
 function fairness({ report, classes: names }) {
@@ -161,10 +173,12 @@ function suggestions({ guided }) {
   if (!guided) return;
   const [value, low, high] = guided.labels;
   const pair = (one) => one.random !== null && one.guided !== null;
-  const rows = guided.classes.filter(pair).map((one) => ({ name: one.name, value: Math.min(1, Math.max(0, one.guided)), low: Math.min(1, Math.max(0, one.guided)), high: Math.min(1, Math.max(0, one.guided)), mark: one.random }));
-  const told = guided.differ.length ? bold(`More or fewer yes than random questions get: ${guided.differ.join(", ")}. Look at these answers.`) : bold("They are answered as random ones are.");
-  fill(figure("suggestions", "Guided questions"), {
-    said: [`If every item were given its likeliest class, `, bold(`${percent(Math.min(1, value), 1)} (${percent(low, 1)} to ${percent(high, 1)})`), ` would be right, as ${whole(guided.n)} guided ${guided.n === 1 ? "answer tells" : "answers tell"}. Weighted to be about any item, `, told],
+  const rows = guided.classes.filter(pair).map((one) => ({ name: one.name, value: one.guided, low: one.guided, high: one.guided, mark: one.random }));
+  const vague = high - low > 0.5;
+  const right = vague ? "how many would be right cannot be told yet" : [bold(`${percent(value, 1)} (${percent(low, 1)} to ${percent(high, 1)})`), " would be right"];
+  const told = guided.differ.length ? bold(`they get more or fewer yes than random ones about ${guided.differ.join(", ")}. Look at these answers.`) : bold("they are answered as random ones are.");
+  fill(figure("suggestions", "Guided questions", { wide: true }), {
+    said: ["If every item were given its likeliest class, ", ...[right].flat(), `, by ${count(guided.n, "guided answer")}. `, ...(rows.length ? ["Weighted to be about any item, ", told] : [])],
     legend: rows.length ? [["c-accent", "guided"], ["c-expected", "random"]] : null,
     empty: rows.length ? null : "Too few answers to compare with random questions.",
     draw: (width) => whiskers(width, rows, { label: "Share of yes by class, guided and random", from: 0 }),
@@ -182,7 +196,7 @@ function mistakes({ report, errors, people }) {
   });
   if (all?.pairs && rows.length > 1) rows.push({ name: "all", value: all.interval[0], low: all.interval[1], high: all.interval[2] });
   fill(figure("mistakes", "How often answers are wrong"), {
-    said: all?.pairs ? [`${whole(all.pairs)} questions were asked twice, ${whole(all.differ)} got two different answers: `, bold(`about ${percent(all.interval[0], 1)} of answers are wrong.`)] : "Some questions are asked twice; where the two answers differ, one is wrong.",
+    said: all?.pairs ? [`${count(all.pairs, "question was", "questions were")} asked twice, ${whole(all.differ)} got two different answers: `, bold(`about ${percent(all.interval[0], 1)} of answers are wrong.`)] : "Some questions are asked twice; where the two answers differ, one is wrong.",
     empty: all?.pairs ? null : "No question has been repeated yet.",
     draw: (width) => whiskers(width, rows, { label: "Error rate by person", from: 0, digits: 1 }),
     heads: ["person", "repeated", "error rate", "from", "to"],
@@ -190,19 +204,19 @@ function mistakes({ report, errors, people }) {
   });
 }
 
-function shares({ report, classes: names }) {
+function shares({ report, classes: names, since, vague, progress }) {
   const priors = report?.priors;
   const rows = (priors ?? []).map(([value, low, high], k) => ({ name: names[k], value, low, high }));
   fill(figure("shares", "How common each class is"), {
-    said: "Share of each class among the items, with its 95% interval, estimated from yes and no alone.",
-    empty: priors ? null : "Answers about two items are needed.",
+    said: since ? `Share of each class, with its 95% interval, among the ${count(since.items, "item")} first asked about since there are ${whole(since.classes)} classes.` : "Share of each class among the items, with its 95% interval, estimated from yes and no alone.",
+    empty: priors ? null : vague ? `Too few answers: after ${whole(progress.answers)}, a class may be anything from rare to common.` : since ? "Earlier answers say nothing of a class that was added; this needs answers about items that nobody was asked about before." : "Answers about two items are needed.",
     draw: (width) => whiskers(width, rows, { label: "Share of each class", from: 0, to: Math.min(1, Math.max(...rows.map((row) => row.high)) * 1.05) }),
     heads: ["class", "share", "from", "to"],
     rows: rows.map((row) => [row.name, percent(row.value, 1), percent(row.low, 1), percent(row.high, 1)]),
   });
 }
 
-function more({ margins }) {
+function more({ margins, left }) {
   const frame = figure("more", "How many more");
   if (!frame.slider && margins) {
     frame.slider = Object.assign(document.createElement("input"), { type: "range", min: 0, max: margins.points.length - 1, value: margins.points.findIndex((point) => point.margin === wanted) });
@@ -224,7 +238,7 @@ function more({ margins }) {
   const reach = Math.max(goal.n, answers) * 1.08;
   const curve = [{ n: answers, margin: now }, ...points].sort((one, other) => one.n - other.n).filter((point) => point.n <= reach * 1.4 && point.margin <= Math.max(0.1, 2 * Math.min(now, wanted * 4)));
   fill(frame, {
-    said: missing ? [bold(`${whole(missing)} more answers`), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : [bold("There are enough:"), ` a model’s accuracy is known within ±${percent(now, 1)}.`],
+    said: missing > left.answers ? [left.answers ? `At most ${count(left.answers, "more answer")} can be given about these items. ` : "Nothing is left to ask about these items. ", bold(count(missing - left.answers, "more item")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : missing ? [bold(count(missing, "more answer")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : [bold("There are enough:"), ` a model’s accuracy is known within ±${percent(now, 1)}.`],
     draw: (width) => marginCurve(width, { points: curve, now: { n: answers, margin: now }, wanted }),
     heads: ["margin", "answers in all", "still missing"],
     rows: points.map((point) => [`±${percent(point.margin, 1)}`, whole(point.n), whole(Math.max(0, point.n - answers))]),
@@ -239,11 +253,10 @@ function links({ people }) {
   page["people-list"].replaceChildren(...shown.map((one) => {
     const row = element("li", "", element("span", one.ended ? "soft" : "", one.ended ? `${one.name} (ended)` : one.name));
     if (!one.ended) {
-      const end = element("button", "quiet", "End link");
-      end.type = "button";
-      end.ariaLabel = `End the link of ${one.name}`;
-      end.addEventListener("click", () => act(() => call("/api/revoke", { id: one.id })));
-      row.append(end);
+      row.append(button("End link", "quiet", async () => {
+        const detail = `${one.name} can no longer answer with it. Answers given so far stay.`;
+        if (await confirmed(`End the link of ${one.name}?`, detail, "End link")) act(() => call("/api/revoke", { id: one.id }));
+      }, `End the link of ${one.name}`));
     }
     return row;
   }));
@@ -253,9 +266,12 @@ page.invite?.addEventListener("submit", (event) => {
   event.preventDefault();
   const field = page["invite-name"];
   act(async () => {
-    const { link } = await call("/api/invite", { name: field.value });
-    page["invite-link"].hidden = false;
-    page["invite-link"].textContent = link;
+    const name = field.value.trim();
+    const { link, known } = await call("/api/invite", { name });
+    page["invite-known"].hidden = !known;
+    page["invite-known"].textContent = `${name} was invited before: this link is one more for the same person.`;
+    const made = element("li", "", element("span", "", "For ", element("b", "", name)), element("code", "link", link), copyButton(link, `Copy the link for ${name}`));
+    page["new-links"].prepend(made);
     field.value = "";
   });
 });
@@ -277,6 +293,7 @@ function say(words) {
 }
 
 function show() {
+  verdict(known);
   tiles(known);
   accuracy(known);
   time(known);

@@ -26,14 +26,23 @@ export function swipeable(card, answer) {
     for (const stamp of Object.values(stamps)) stamp.style.opacity = "";
   }
 
+  function stop() {
+    start = null;
+    rest();
+  }
+
   card.addEventListener("pointerdown", (event) => {
-    if (!event.isPrimary || event.button !== 0) return;
+    if (start && !event.isPrimary) return stop(); // a second finger: no swipe
+    if (!event.isPrimary || event.button !== 0 || card.classList.contains("zoomed")) return;
+    // A mouse on words selects them; a finger does so by resting on them.
+    if (event.target.closest(event.pointerType === "mouse" ? "button, .words" : "button")) return;
     start = { x: event.clientX, y: event.clientY, at: event.timeStamp, id: event.pointerId };
     card.classList.remove("springing", "entering", "returning");
     card.setPointerCapture?.(event.pointerId);
   });
   card.addEventListener("pointermove", (event) => {
     if (start?.id !== event.pointerId) return;
+    if (!getSelection().isCollapsed && card.contains(getSelection().anchorNode)) return stop();
     const [x, y] = [event.clientX - start.x, event.clientY - start.y];
     show(x, direction(x, y) === null ? 0 : y);
   });
@@ -51,8 +60,5 @@ export function swipeable(card, answer) {
       rest();
     }
   });
-  card.addEventListener("pointercancel", () => {
-    start = null;
-    rest();
-  });
+  card.addEventListener("pointercancel", stop);
 }

@@ -1,0 +1,70 @@
+"""The owner's clicks in a real browser: leave a person out, count them again, go through the disagreements."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser import DESKTOP, PHONE, assert_fits_everywhere, chromium, served
+from naysayer.collect.app import make_app
+from test_collect_browser import Tab
+from test_collect_people import contradict, no, open_store, say
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path / "answers.db") as opened:
+        yield opened
+
+
+def test_the_owner_leaves_out_by_a_click_and_counts_again(browser, store):
+    say(store, "Ann", 40)
+    bob = say(store, "Bob", 60, no, took_ms=80)
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/dashboard") as tab:
+        tab.page.get_by_text("Look at the answers of Bob.").wait_for()
+        row = tab.page.locator("#judged-list li", has_text="Bob")
+        assert "Answered 60 of 60 questions within 0.25 seconds" in row.inner_text()
+        tab.page.get_by_role("button", name="Leave out the answers of Bob").click()
+        tab.page.get_by_text("1 person is left out.").wait_for()
+        assert list(store.left_out()) == [bob]
+        assert store.left_out()[bob].reason.startswith("answered 60 of 60 questions within 0.25 seconds")
+        assert "Left out by owner" in row.inner_text()
+        assert store.progress().answers == 40
+        tab.page.reload()
+        tab.page.get_by_role("button", name="Count the answers of Bob again").click()
+        tab.page.get_by_text("Look at the answers of Bob.").wait_for()
+        assert store.left_out() == {}
+        assert store.progress().answers == 100
+
+
+@pytest.mark.parametrize("options", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_owner_goes_through_the_queue_and_takes_back(browser, store, options):
+    first, second, third = [item.id for item in store.items()][:3]
+    contradict(store, first, 0, ["yes", "no", "yes", "no"])
+    contradict(store, second, 1, ["yes", "no"])
+    contradict(store, third, 2, ["yes", "no"])
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/dashboard", **options) as tab:
+        shown = tab.page.locator("#dispute")
+        shown.get_by_text("Animal 0 is a cat.").wait_for()
+        assert "3 items" in tab.page.locator("#disputes-said").inner_text()
+        assert "Bob: no to cat" in shown.inner_text()
+        assert_fits_everywhere(tab.page, [320, 390, 760, 1280], 800)
+        tab.page.get_by_role("button", name="It is: cat").click()
+        shown.get_by_text("Animal 1 is a dog.").wait_for()
+        tab.page.get_by_role("button", name="Later").click()
+        shown.get_by_text("Animal 2 is a owl.").wait_for()
+        tab.page.get_by_label("It is another class").select_option("dog")
+        shown.get_by_text("Animal 1 is a dog.").wait_for()
+        tab.page.get_by_role("button", name="Can’t tell").click()
+        tab.page.get_by_text("Nothing is left on which").wait_for()
+        words = {one.item_id: (one.value, one.class_index) for one in store.standing() if one.final}
+        assert words == {first: ("yes", 0), second: ("skip", 0), third: ("yes", 1)}
+        tab.page.get_by_text("Settled last").click()
+        tab.page.get_by_role("button", name="Take back what was settled about row 2").click()
+        shown.get_by_text("Animal 2 is a owl.").wait_for()
+        assert third not in {one.item_id for one in store.standing() if one.final}
