@@ -9,7 +9,9 @@ import math
 import os
 import re
 import signal
+import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -287,3 +289,31 @@ def of_all_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the temporary folder that the workers of a run share."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+# ---- several processes --------------------------------------------------------------------------------------------
+
+
+def start_python(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+    """Start Python on something, with one thread for its numbers; give its process."""
+    source = str(Path(__file__).parent.parent / "src")
+    place = os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1"} | environment
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.Popen(command, env=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def fork(n: int, work: Callable[[int], None]) -> None:
+    """Do something in n processes, numbered from 0, then exit; what this one has imported is not imported again."""
+    children = []
+    for rank in range(n):
+        children.append(os.fork())
+        if children[-1] == 0:
+            code = 1
+            try:
+                work(rank)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(code)
+    sys.exit(any(os.waitpid(child, 0)[1] for child in children))

@@ -1022,7 +1022,7 @@ SURVEY = ["survey", "survey.toml", "--store"]
         (["ask", "odd.xlsx", "--classes", "a,b", "--store", "new.db"], "items must be a folder of images or a file"),
         (["ask", "texts.csv", "--classes", "cat", "--store", "new.db"], "at least 2 classes; got 1"),
         (["ask", "texts.csv", "--classes", "a,b,a", "--store", "new.db"], "must name each class once; got 'a' twice"),
-        (["ask", "texts.csv", "--classes", "cat,owl"], "the classes it was begun with, cat, dog; got cat, owl"),
+        (["ask", "texts.csv", "--classes", "cat,owl"], "must be asked for the classes it has, cat, dog; got cat, owl"),
         ([*ASK, "mysql://here/there"], "the path of a SQLite file or a postgresql:// URL; got one that begins"),
         ([*ASK, "words.db"], "words.db: it is not a SQLite database; nothing was changed; choose another file"),
         ([*ASK, "half.db"], "half.db: it is damaged or only half of it is there"),

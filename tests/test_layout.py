@@ -21,7 +21,10 @@ ROOMS = [
     *("common", "labels", "losses", "risk", "objectives", "engine", "measure", "data", "features", "models"),
     *("transition", "networks", "metrics", "report", "experiments", "collect", "survey", "cli"),
 ]
-CLI = ("app", "ask", "benchmark", "console", "data", "exchange", "labels", "learn", "reproduce", "survey")
+CLI = (
+    *("app", "ask", "benchmark", "console", "data", "exchange", "items", "labels", "learn", "people", "processes"),
+    *("reproduce", "survey", "tune"),
+)
 
 
 def room(module):
@@ -100,8 +103,15 @@ def test_a_wrong_import_would_be_seen():
         ("tokenizers", {"features.texts"}),
         ("matplotlib", {"experiments.demo", "experiments.plots"}),
         ("lightgbm", {"models.boosting"}),
-        ("pyarrow", {"data.tables", "collect.exchange"}),
-        ("PIL", {"data.items", "features.photos", "features.pictures", "report.pictures"}),
+        ("pyarrow", {"data.stream", "data.tables", "collect.exchange"}),
+        (
+            "PIL",
+            {
+                *("collect.previews", "data.items", "data.stream_images"),
+                *("features.photos", "features.pictures", "report.pictures"),
+            },
+        ),
+        ("ray", {"experiments.tasks"}),
         ("torchvision", set()),
         ("pandas", set()),
         ("pickle", {"data.human"}),  # which lets nothing but data through
@@ -111,7 +121,9 @@ def test_a_package_is_imported_where_it_belongs(package, allowed):
     assert {name for name, tree in modules().items() if package in packages(tree)} <= allowed
 
 
-@pytest.mark.parametrize("package", ["rich", "matplotlib", "lightgbm", "pyarrow", "pandas", "torchvision", "pooch"])
+@pytest.mark.parametrize(
+    "package", ["rich", "matplotlib", "lightgbm", "pyarrow", "pandas", "torchvision", "pooch", "ray"]
+)
 def test_what_is_heavy_or_optional_is_imported_only_when_used(package):
     assert [name for name, tree in modules().items() if package in packages(tree, top_only=True)] == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import json
 import re
@@ -13,7 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from typer.main import get_command
 
+from browser import let_in
 from helpers import every_command, raises
 from naysayer import cli
 from naysayer.experiments import plots
@@ -68,7 +70,7 @@ def test_blocks_are_found():
 def test_the_pages_show_the_library_and_the_commands():
     assert sum(kind == "python" for name in RUN for kind, _ in blocks(PAGES[name])) >= 6
     shown = sum((commands(PAGES[name]) for name in RUN), Counter())
-    assert shown.keys() >= {"doctor", "train", "predict", "evaluate", "plan", "ask", "export", "survey"}
+    assert shown.keys() >= {"doctor", "train", "predict", "evaluate", "plan", "ask", "labels", "export", "survey"}
 
 
 @pytest.mark.parametrize(
@@ -144,19 +146,27 @@ class Reader:
         written = Path(option(arguments, "--out")).read_text(encoding="utf8") if "--out" in arguments else out
         rows = list(csv.DictReader(written.splitlines()))
         assert rows
-        assert [name for name in rows[0] if name != "path"][1:3] == ["prediction", "probability"]
+        assert [name for name in rows[0] if name not in ("path", "id")][1:3] == ["prediction", "probability"]
         if arguments[1] == "photos":
-            right = [row["prediction"] == self._truth[Path("photos", row["item"]).read_bytes()] for row in rows]
+            right = [row["prediction"] == self._truth[pixels(Path("photos", row["item"]).read_bytes())] for row in rows]
             assert len(right) == N_PHOTOS
             assert np.mean(right) > 0.9
         if arguments[1] == "new-photos.csv":
-            right = [row["prediction"] == self._truth[Path(row["path"]).read_bytes()] for row in rows]
+            right = [row["prediction"] == self._truth[pixels(Path(row["path"]).read_bytes())] for row in rows]
             assert len(right) == N_NEW_PHOTOS
             assert np.mean(right) > 0.7
 
     def _after_evaluate(self, arguments: list[str], out: str) -> None:
         if arguments[1] in self._stores:
             assert f"answers about {self._stores[arguments[1]][1]} items" in out
+
+    def _after_labels(self, arguments: list[str], out: str) -> None:
+        rows = list(csv.DictReader(Path(option(arguments, "--out")).read_text(encoding="utf8").splitlines()))
+        named = [row for row in rows if row["label"]]
+        right = [row["label"] == self._truth[pixels(Path("photos", row["name"]).read_bytes())] for row in named]
+        assert len(rows) == N_PHOTOS
+        assert np.mean(right) > 0.9
+        assert f"{len(right)} of {N_PHOTOS} items have a label in {option(arguments, '--out')}" in out
 
     def _after_export(self, arguments: list[str], out: str) -> None:
         if arguments[0] in self._stores:
@@ -188,10 +198,16 @@ def take_photos(folder: Path) -> dict[bytes, str]:
         for i in mine:
             path = folder / name / f"{i:04}.png"
             Image.fromarray((15.9 * X[i].reshape(8, 8)).astype(np.uint8)).save(path)
-            truth[path.read_bytes()] = animals[y[i]]
+            truth[pixels(path.read_bytes())] = animals[y[i]]
             lines.append(f"{name}/{path.name},!{animals[(y[i] + rng.integers(1, 3)) % 3]}")
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf8")
     return truth
+
+
+def pixels(picture: bytes) -> bytes:
+    """What a picture shows, in whatever format: pages get previews of their own."""
+    with Image.open(io.BytesIO(picture)) as opened:
+        return opened.convert("L").tobytes()
 
 
 @contextmanager
@@ -218,12 +234,12 @@ def look_and_answer(said: str, truth: dict[bytes, str]) -> int:
     """
     given = 0
     here = re.search(r"open (http\S+)", said)[1]
-    with httpx.Client(base_url=here, headers={"x-naysayer": "1"}, timeout=120) as web:
+    with closing(let_in(here)) as web:
         while questions := web.get("/api/next", params={"n": 10}).raise_for_status().json()["questions"]:
             answers = []
             for question in questions:
                 item, name = question["item"], question["class"]
-                right = truth[web.get(item["src"]).content] == name if "src" in item else name in str(item)
+                right = truth[pixels(web.get(item["src"]).content)] == name if "src" in item else name in str(item)
                 answers.append({"id": question["id"], "question": question["id"], "value": "yes" if right else "no"})
             stored = web.post("/api/answers", json={"answers": answers}).raise_for_status().json()["stored"]
             assert len(stored) == len(answers)
@@ -454,6 +470,14 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     "startup": lambda: columns(
         [row for row in result("startup")["cases"] if row["case"].startswith("naysayer")], "cpu_seconds", "ratio"
     ),
+    "processes": lambda: [
+        [row["processes"], row["risks_bytes"], row["ms_per_step"], 100 * row["risks_share"], row["risks_alone_ms"]]
+        for row in result("processes")["measured"][1:]
+    ],
+    "processes-on-paper": lambda: [
+        [row["processes"], row["risks_us"], row["gradients_us"], 100 * row["share"], 100 * row["efficiency"]]
+        for row in result("processes")["on_paper"]["table"]
+    ],
 }
 MARKED = [(name, marker) for name, page in PAGES.items() for marker in tables(page)]
 

@@ -22,7 +22,7 @@ HEAVY = {"torch", "scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "sqlalc
 COMMANDS = sorted(name for name, _ in every_command(get_command(cli.app)))
 PUBLIC = [
     *("BoostedClassifier", "ComplementaryClassifier", "Population", "ReductionClassifier", "complement", "features"),
-    *("losses", "metrics", "networks", "objectives", "ruled_out", "transition", "unbiased_weights"),
+    *("losses", "metrics", "networks", "objectives", "open_stream", "ruled_out", "transition", "unbiased_weights"),
 ]
 # Runs the command as the installed program does, and says at its end which packages are loaded.
 PROGRAM = """
@@ -191,7 +191,7 @@ def test_a_shell_completes_commands(shell):
 
 @SHELLS
 def test_a_shell_completes_options(shell):
-    assert complete(shell, "train", "--me") == ["--method"]
+    assert complete(shell, "train", "--met") == ["--method"]
     assert {"--classes", "--margin", "--json"} <= set(complete(shell, "plan", "--"))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for editors and type checkers; at run time each name is loaded when it is first used
     from naysayer import features, losses, metrics, networks, objectives, transition
     from naysayer.engine.population import Population
+    from naysayer.features.stream import open_stream
     from naysayer.labels.drawing import complement
     from naysayer.labels.reading import ruled_out
     from naysayer.labels.weights import unbiased_weights
@@ -26,6 +27,7 @@ __all__ = [
     "metrics",
     "networks",
     "objectives",
+    "open_stream",
     "ruled_out",
     "transition",
     "unbiased_weights",
@@ -38,6 +40,7 @@ _HOMES = {  # of the names that are not modules
     "Population": "naysayer.engine.population",
     "ReductionClassifier": "naysayer.models.reduction",
     "complement": "naysayer.labels.drawing",
+    "open_stream": "naysayer.features.stream",
     "ruled_out": "naysayer.labels.reading",
     "unbiased_weights": "naysayer.labels.weights",
 }

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Annotated, Any
 
 import typer
 
 from naysayer import __version__
-from naysayer.cli import ask, benchmark, data, exchange, labels, learn, reproduce, survey
+from naysayer.cli import (
+    ask,
+    benchmark,
+    data,
+    exchange,
+    items,
+    labels,
+    learn,
+    people,
+    processes,
+    reproduce,
+    survey,
+    tune,
+)
+from naysayer.common.launched import launched
 
-EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "sqlalchemy", "jinja2", "PIL"), "web") | {"psycopg": "postgres"}
-SHOWING = ("ask", "survey", "export", "import")  # commands for which Pillow comes with the web pages
-RESUMED = ("train", "predict", "evaluate", "reproduce", "benchmark")  # commands that keep on the way what they did
+EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "sqlalchemy", "jinja2", "PIL"), "web")
+EXTRAS |= {"psycopg": "postgres", "ray": "ray"}
+SHOWING = ("ask", "add", "labels", "survey", "export", "import")  # commands for which Pillow comes with the web pages
+# Commands that keep on the way what they did.
+RESUMED = ("train", "predict", "evaluate", "reproduce", "benchmark", "tune")
 
 app = typer.Typer(
     name="naysayer",
@@ -45,11 +62,16 @@ app.command()(reproduce.demo)
 app.command()(learn.train)
 app.command()(learn.predict)
 app.command()(learn.evaluate)
+app.command()(labels.labels)
 app.command()(labels.plan)
 app.command()(labels.doctor)
 app.command()(reproduce.reproduce)
 app.command()(benchmark.benchmark)
+app.command()(tune.tune)
 app.command()(ask.ask)
+app.command()(people.people)
+app.command()(items.add)
+app.command()(items.remove)
 app.command()(survey.survey)
 app.command("export")(exchange.export_store)
 app.command("import")(exchange.import_file)
@@ -62,15 +84,26 @@ def main() -> None:
         _prepare_completion()
     code: Any
     try:
-        code = app(sys.argv[1:] or ["--help"], prog_name="naysayer", standalone_mode=False)
+        if launched():
+            processes.begin(_command())
+        code = app(_with_address(sys.argv[1:]) or ["--help"], prog_name="naysayer", standalone_mode=False)
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
         code = _answer(error)
     if code == 130:
         rest = "; what was saved on the way is kept, and the same command resumes from it"
-        print(f"interrupted{rest if _command() in RESUMED else ''}", file=sys.stderr)
+        processes.tell(f"interrupted{rest if _command() in RESUMED else ''}")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _with_address(arguments: list[str]) -> list[str]:
+    """Let `--ray` stand alone: the word after it is its address only if it looks like one."""
+    filled = []
+    for word, following in zip(arguments, [*arguments[1:], ""]):
+        alone = word == "--ray" and not re.fullmatch(r"auto|local|(ray://)?[^/\s]+:\d+", following)
+        filled.append("--ray=local" if alone else word)
+    return filled
 
 
 def _command() -> str:
@@ -95,11 +128,13 @@ def _answer(error: Exception) -> int:
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         extra = "photos" if error.name == "PIL" and _command() not in SHOWING else EXTRAS[error.name]
         return _fail(f"this needs the package {error.name}, which is not installed; pip install 'naysayer[{extra}]'")
+    if isinstance(error, ConnectionError) and launched():
+        return _fail(processes.ENDED)
     if isinstance(error, (ValueError, OSError, ImportError, MemoryError, RuntimeError)):
         return _fail(str(error) or type(error).__name__)
     raise error
 
 
 def _fail(message: str) -> int:
-    print(f"naysayer: {' '.join(message.split())}", file=sys.stderr)
+    processes.tell(f"naysayer: {' '.join(message.split())}")
     return 2

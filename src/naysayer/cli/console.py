@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,9 +48,40 @@ Port = Annotated[
 Public = Annotated[
     str | None, typer.Option(help="Address that people open, if a proxy stands in front of this server.")
 ]
+EndLinks = Annotated[bool, typer.Option("--end-links", help="First end all links made before, and what they opened.")]
 DataFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder of data; default: $NAYSAYER_DATA, or else the user's cache.")
 ]
+
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="[ADDRESS]",
+        help="Train on a Ray cluster, such as 10.0.0.5:6379; without an address, on one that is started here.",
+    ),
+]
+TaskCpus = Annotated[float, typer.Option(help="With --ray: cores per task.")]
+TaskGpus = Annotated[
+    float | None, typer.Option(help="With --ray: GPUs per task, such as 0.25; default: 1 if the cluster has any.")
+]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLACE",
+        help="Folder that all machines share, or a URL such as s3://bucket/folder, for checkpoints; default: in --out.",
+    ),
+]
+
+
+def who_trains(
+    ray: str | None, checkpoints: str | None, default: Path, cpus: float, gpus: float | None, device: str
+) -> AbstractContextManager[Any]:
+    """Give who trains, for a `with` block: this process, or a Ray cluster."""
+    from naysayer.experiments.tasks import check_place, workers
+
+    check_place(checkpoints or "")
+    return workers(ray, checkpoints or default, cpus=cpus, gpus=gpus, device=device)
 
 
 def check_writable(folder: Path) -> None:
@@ -73,6 +104,29 @@ def check_report(path: Path, out: Path) -> None:
     if not folder.is_dir():
         raise ValueError(f"--report must be in a folder that is there; {folder} is not; make it first")
     _try_to_write(folder, "--report must be in")
+
+
+def check_target(path: Path, option: str) -> None:
+    """Find out before the work, not after it, that a CSV file cannot be written."""
+    if path.is_dir() or path.suffix.lower() != ".csv":
+        raise ValueError(f"{option} must be a file whose name ends in .csv; got {path}")
+    folder = next(p for p in path.absolute().parents if p.exists())  # those on the way are made
+    _try_to_write(folder, f"{option} must be in")
+
+
+def is_store(place: str) -> bool:
+    """Whether a place is a store of answers, by its name."""
+    if "://" in place:
+        return not is_address_of_files(place)
+    return Path(place).suffix.lower() in (".db", ".sqlite", ".sqlite3")
+
+
+def refuse_options(context: typer.Context, known: set[str], store: str) -> None:
+    """Refuse options that mean nothing for a store: all but those known."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in known and source is not None and source.name == "COMMANDLINE":
+            raise ValueError(f"{parameter.opts[0]} is for tables; {store} is a store; leave it out")
 
 
 def _try_to_write(folder: Path, what: str) -> None:
@@ -216,3 +270,34 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # numpy's arrays and numbers, recognised without importing numpy
         return _plain(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ---- streams ----------------------------------------------------------------------------------------------------
+
+
+STREAMED = (".parquet", ".csv", ".tsv")  # endings of tables that are read part by part
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MB",
+        help="Read the table part by part, with so much memory for its rows; default: 256 where it is several files, "
+        "else it is read whole.",
+    ),
+]
+
+
+def is_streamed(places: list[str], memory: int | None) -> bool:
+    """Whether tables are read part by part: several files, a folder or pattern of them, an address, or as asked for."""
+    if memory is not None or len(places) > 1:
+        return True
+    place = Path(places[0])
+    if "://" in places[0]:
+        return is_address_of_files(places[0])
+    if place.is_dir():
+        return any(path.suffix.lower() in STREAMED for path in place.rglob("*"))
+    return not place.exists() and any(sign in places[0] for sign in "*?[")
+
+
+def is_address_of_files(place: str) -> bool:
+    """Whether an address such as s3://bucket/part-*.parquet is of tables, and not of a database."""
+    return place.split("?")[0].lower().endswith(STREAMED) or "*" in place

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +23,7 @@ from naysayer.cli.console import (
     Drop,
     Image,
     Json,
+    Memory,
     Numeric,
     Ordinary,
     Text,
@@ -32,6 +32,8 @@ from naysayer.cli.console import (
     check_report,
     check_writable,
     column_lines,
+    is_store,
+    is_streamed,
     named_interval,
     numbers,
     percent,
@@ -39,17 +41,20 @@ from naysayer.cli.console import (
     print_json,
     print_table,
     read_matrix,
+    refuse_options,
     said_of_columns,
     table_lines,
     warnings_as_lines,
     words,
 )
 from naysayer.common.checks import check_count
+from naysayer.common.launched import launched
 
 if TYPE_CHECKING:
     from naysayer.cli.places import Evaluation, LabelledTable
     from naysayer.collect.learn import Trained
-    from naysayer.features.tables import Columns
+    from naysayer.features.tables import Columns, TableEncoder
+    from naysayer.models.classifier import ComplementaryClassifier
     from naysayer.models.encoded import EncodedModel
 
 # Those that the shell completes.
@@ -80,7 +85,7 @@ METHODS = (
     "neighbours",
     "discriminant",
 )
-NETWORKS = ("mlp", "linear", "convolution", "resnet8", "resnet18", "resnet34")
+NETWORKS = ("mlp", "linear", "convolution", "pooled", "resnet8", "resnet18", "resnet34")
 RECIPES = ("auto", "plain", "consistency")
 FOR_STORES = {
     "table",
@@ -116,8 +121,11 @@ def _recipes(incomplete: str) -> list[str]:
 def train(
     context: typer.Context,
     table: Annotated[
-        str,
-        typer.Argument(help="CSV, TSV, Parquet or npz file, one row per example; or a store, such as answers.db."),
+        list[str],
+        typer.Argument(
+            help="CSV, TSV, Parquet or npz file, one row per example, or several of the first three, a folder or a "
+            "pattern; or a store, such as answers.db."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
     label: Annotated[
@@ -142,7 +150,7 @@ def train(
     network: Annotated[
         str,
         typer.Option(
-            help="mlp or linear; for a store of images also convolution, resnet8, resnet18 or resnet34.",
+            help="mlp or linear; for a store of images also convolution, pooled, resnet8, resnet18 or resnet34.",
             autocompletion=_networks,
         ),
     ] = "mlp",
@@ -176,6 +184,7 @@ def train(
     report: Annotated[
         Path | None, typer.Option(help="HTML file to write: how good the model is, what it predicts, where it errs.")
     ] = None,
+    memory: Memory = None,
     seed: Annotated[int, typer.Option(help="Seed of splits, starts and shuffles.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
@@ -184,7 +193,6 @@ def train(
 
     Training on a table resumes after an interruption when the same command is run again.
     """
-    from naysayer.cli.places import is_store
 
     check_writable(out)
     if epochs is not None:
@@ -192,15 +200,17 @@ def train(
     check_overwriting(out, force)
     if report is not None:
         check_report(report, out)
-    if is_store(table):
-        _refuse_options_of_tables(context, table)
+    place, streamed = table[0], is_streamed(table, memory)
+    if launched() and (streamed or is_store(place)):
+        raise ValueError(f"torchrun is for a table in memory; {place} is none; train on it without torchrun")
+    if is_store(place) and len(table) == 1:
+        refuse_options(context, FOR_STORES, place)
         limit = {} if epochs is None else {"max_epochs": epochs}
         how = {"network": network, "recipe": recipe, "random_state": seed, "device": device, "verbose": 1}
-        from_store = _train_on_store(table, **how, **limit)
+        from_store = _train_on_store(place, **how, **limit)
         trained: EncodedModel = from_store
         about, lines, unit = *_tell_of_store(from_store), "ITEMS"
     else:
-        labelled = _read_labelled(table, label, classes, ordinary, delimiter)
         settings: dict[str, Any] = {
             "method": words(method) or "auto",
             "network": network,
@@ -216,11 +226,22 @@ def train(
             "checkpoint": out / "checkpoint",
             "random_state": seed,
         }
+        if launched() and not _is_first():
+            _train_along(settings)
+            return
+        labelled = None if streamed else _read_labelled(place, label, classes, ordinary, delimiter)
         columns = said_of_columns(drop, categorical, numeric, image, text)
         if restart:
             _drop_checkpoint(out / "checkpoint")
-        trained, notes = _train_on_table(labelled, columns, settings)
-        about, lines, unit = *_tell_of_table(trained, labelled, notes), "TABLE"
+        if labelled is not None:
+            trained, notes = _train_on_table(labelled, columns, settings)
+            n_rows = labelled.examples.n_rows
+        else:
+            if report is not None:
+                raise ValueError("--report needs all rows in memory; leave it out, or train on one file")
+            options = {"label": label, "classes": words(classes), "ordinary": ordinary, "delimiter": delimiter}
+            trained, notes, n_rows = _train_on_stream(table, options, columns, settings, memory)
+        about, lines, unit = *_tell_of_table(trained, n_rows, notes), "TABLE"
     trained.save(out)
     if as_json:
         print_json({"model": str(out), "classes": trained.model.classes_} | about)
@@ -230,9 +251,30 @@ def train(
         print(f"saved in {out}; next: naysayer predict {out} {unit}")
     if report is not None:  # last: nothing that was learned or said can be lost by it
         with warnings_as_lines():
-            _write_report(report, trained, None if is_store(table) else labelled, _name_of(table), seed)
+            _write_report(report, trained, None if is_store(place) else labelled, _name_of(place), seed)
         if not as_json:
             print(f"report in {report}")
+
+
+def _is_first() -> bool:
+    """Whether this is the process that reads, prints and writes."""
+    from naysayer.engine import processes
+
+    return processes.is_first()
+
+
+def _train_along(settings: dict[str, Any]) -> None:
+    """Train what the first process reads and saves."""
+    import numpy as np
+
+    from naysayer.engine import processes
+    from naysayer.models.classifier import ComplementaryClassifier
+
+    given: Any = processes.from_first(lambda: None)
+    X, y_bar, n_classes, standardize = given
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ComplementaryClassifier(**settings, classes=np.arange(n_classes), standardize=standardize).fit(X, y_bar)
 
 
 def _name_of(place: str) -> str:
@@ -249,14 +291,6 @@ def _write_report(path: Path, trained: Any, labelled: LabelledTable | None, sour
     else:
         evidence = Evidence.from_labels(labelled.said, trained.model, labelled.examples, labelled.y_bar)
     write(path, trained, evidence, source=source, seed=seed)
-
-
-def _refuse_options_of_tables(context: typer.Context, store: str) -> None:
-    """Refuse options that mean nothing for a store."""
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name not in FOR_STORES and source is not None and source.name == "COMMANDLINE":
-            raise ValueError(f"{parameter.opts[0]} is for tables; {store} is a store; leave it out")
 
 
 def _drop_checkpoint(folder: Path) -> None:
@@ -289,45 +323,77 @@ def _train_on_table(
     """Train on a table; give the model, and what is to be said of the labels, the columns and the training."""
     import numpy as np
 
-    from naysayer.data.tables import some
+    from naysayer.engine.processes import from_first
     from naysayer.features.tables import TableEncoder
-    from naysayer.measure.doctor import odd_names
     from naysayer.models.classifier import ComplementaryClassifier
-    from naysayer.models.encoded import EncodedModel
 
     encoder = TableEncoder(device=settings["device"], verbose=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        try:
+        with _restart_offered():
             X = encoder.fit_transform(labelled.examples, columns.without(labelled.label))
             classes = np.arange(len(labelled.classes))
             model = ComplementaryClassifier(**settings, classes=classes, standardize=not encoder.balanced, verbose=1)
+            if launched():
+                from_first(lambda: (X, labelled.y_bar, len(classes), not encoder.balanced))
             model.fit(X, labelled.y_bar)
-        except ValueError as error:
-            if str(error).startswith("the checkpoint"):
-                raise ValueError(f"{error}; or begin anew: --restart") from None
-            raise
     model.classes_, model.classes = np.array(labelled.classes), None
-    read = [
-        labelled.said,
-        f"{len(labelled.classes)} classes: {some(labelled.classes)}",
-        *column_lines(encoder.readings),
-    ]
-    odd = [*odd_names(labelled.classes, len(labelled.y_bar)), *(f"{text}." for text in encoder.warnings)]
-    notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    about: dict[str, Any] = {"label": labelled.label, "id": next(iter([*encoder.ids, *encoder.pictures]), None)}
+    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return _encoded(model, encoder, labelled.label, labelled.said, len(labelled.y_bar), told)
+
+
+def _train_on_stream(
+    places: list[str], options: dict[str, Any], columns: Columns, settings: dict[str, Any], memory: int | None
+) -> tuple[EncodedModel, list[str], int]:
+    """Train on tables that are read part by part; give the model, what is to be said, and the number of rows."""
+    from naysayer.cli import stream
+
+    if options["label"] is None:
+        raise ValueError("Missing option '--label': the column that holds the labels")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with _restart_offered():
+            columns.without(options["label"])  # which can have no other use
+            options |= {"columns": columns, "settings": settings, "memory": memory}
+            model, encoder, labels = stream.train(places, **options)
+    n_rows = sum(labels.sizes)
+    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return *_encoded(model, encoder, labels.column, labels.said, n_rows, told), n_rows
+
+
+@contextmanager
+def _restart_offered() -> Iterator[None]:
+    """Say how to begin anew where a checkpoint is of something else."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error).startswith("the checkpoint"):
+            raise ValueError(f"{error}; or begin anew: --restart") from None
+        raise
+
+
+def _encoded(
+    model: ComplementaryClassifier, encoder: TableEncoder, label: str, said: str, n_labels: int, notes: list[str]
+) -> tuple[EncodedModel, list[str]]:
+    """Put a model and its encoder together; give it, and what is to be said of labels, columns and training."""
+    from naysayer.data.tables import some
+    from naysayer.measure.doctor import odd_names
+    from naysayer.models.encoded import EncodedModel
+
+    classes = model.classes_.tolist()
+    read = [said, f"{len(classes)} classes: {some(classes)}", *column_lines(encoder.readings)]
+    odd = [*odd_names(classes, n_labels), *(f"{text}." for text in encoder.warnings)]
+    about: dict[str, Any] = {"label": label, "id": next(iter([*encoder.ids, *encoder.pictures]), None)}
     about["interrupted"] = any("training was interrupted" in note for note in notes)
     first = [note for note in notes if note.startswith("nothing was learned")]
     rest = [*(f"warning: {text}" for text in odd), *(note for note in notes if note not in first)]
     return EncodedModel(model, encoder, about), [*first, *read, *rest]
 
 
-def _tell_of_table(
-    trained: EncodedModel, labelled: LabelledTable, notes: list[str]
-) -> tuple[dict[str, Any], list[str]]:
+def _tell_of_table(trained: EncodedModel, n_rows: int, notes: list[str]) -> tuple[dict[str, Any], list[str]]:
     """What a training on a table came to, for programs and for people."""
     model = trained.model
-    about = {"rows": labelled.examples.n_rows, "notes": notes, "trials": model.trials_, "method": model.method_}
+    about = {"rows": n_rows, "notes": notes, "trials": model.trials_, "method": model.method_}
     about["columns"] = getattr(trained.encoder, "readings", {})
     about |= {"learned": model.learned_, "accuracy": named_interval(model.estimated_accuracy_)}
     heads = ["member", "learning rate", "epochs", "estimated accuracy %", "weight %"]
@@ -392,9 +458,10 @@ def _said_of_answers(trained: Trained) -> str:
 def predict(
     model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
     table: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            help="Table with the same columns; for a model from a store, a folder, file, pattern or store of items."
+            help="Table with the same columns, or several, a folder or a pattern; for a model from a store, a folder, "
+            "file, pattern or store of items."
         ),
     ],
     out: Annotated[Path | None, typer.Option(help="CSV file to write; default: standard output.")] = None,
@@ -402,9 +469,11 @@ def predict(
         bool, typer.Option("--probabilities", help="Add one column per class with its probability.")
     ] = False,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Column to copy to the output; default: what training took for an id.")
+        str | None,
+        typer.Option("--id", help="Column to copy to the output; default: the one that is an id."),
     ] = None,
     delimiter: Delimiter = None,
+    memory: Memory = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -413,35 +482,64 @@ def predict(
     Features of pictures are kept on the way: after an interruption the same command resumes.
     """
     from naysayer.cli.places import read_examples
+    from naysayer.common.cells import csv_text
     from naysayer.common.files import write_text
     from naysayer.models.encoded import EncodedModel
 
     trained = EncodedModel.load(model, device, verbose=1)
+    place = table[0]
     if trained.encoder.kind != "table":
-        _refuse_given({"--id": id_column, "--delimiter": delimiter}, f"{table} is read by its kind")
-    names, examples = read_examples(table, trained.encoder.kind, delimiter)
+        given = {"--delimiter": delimiter, "--memory": memory, "a second place": table[1:]}
+        _refuse_given(given, f"{place} is read by its kind")
+    elif is_streamed(table, memory):
+        _predict_stream(trained, table, id_column, delimiter, memory, probabilities, as_json, out)
+        return
+    examples = read_examples(place, trained.encoder.kind, delimiter)
     classes = [str(name) for name in trained.model.classes_]
-    heads = ["row" if isinstance(names, range) else "item", "prediction", "probability"]
     shares = [f"P({name})" for name in classes]
-    copied = _column_to_copy(examples, id_column, trained.about.get("id"), [*heads, *shares])
+    heads = [examples.head, "prediction", "probability"]
+    copied = examples.column(id_column, trained.about.get("id"), [*heads, *shares])
     with warnings_as_lines():
-        p = trained.predict_proba(examples)
+        p = trained.predict_proba(examples.values)
     rows: list[list[Any]] = [
-        [name, classes[k], round(float(p[i, k]), 6)] for i, (name, k) in enumerate(zip(names, p.argmax(axis=1)))
+        [name, classes[k], round(float(p[i, k]), 6)]
+        for i, (name, k) in enumerate(zip(examples.names, p.argmax(axis=1), strict=True))
     ]
     if copied is not None:
-        heads.insert(1, copied)
-        for row, value in zip(rows, examples.columns[copied].tolist(), strict=True):
+        name, values = copied
+        heads.insert(1, name)
+        for row, value in zip(rows, values, strict=True):
             row.insert(1, None if value != value else value)  # JSON has no NaN
     if probabilities:
         heads += shares
         rows = [row + [round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
-    text = _as_json(heads, rows) if as_json else _as_csv(heads, rows)
+    text = _as_json(heads, rows) if as_json else csv_text([heads, *rows])
     if out is None:
         sys.stdout.write(text)
     else:
         write_text(out, text)
         print(f"{len(rows)} predictions are in {out}", file=sys.stderr)
+
+
+def _predict_stream(
+    trained: EncodedModel,
+    places: list[str],
+    id_column: str | None,
+    delimiter: str | None,
+    memory: int | None,
+    probabilities: bool,
+    as_json: bool,
+    out: Path | None,
+) -> None:
+    """Predict tables part by part."""
+    from naysayer.cli import stream
+    from naysayer.cli.places import column_to_copy
+
+    tables = stream.open_tables(places, delimiter, memory)
+    taken = ["row", "prediction", "probability", *(f"P({name})" for name in trained.model.classes_)]
+    copied = column_to_copy(tables.columns, id_column, trained.about.get("id"), taken)
+    with warnings_as_lines():
+        stream.predict(trained, tables, copied, probabilities, as_json, out)
 
 
 def _refuse_given(options: dict[str, Any], why: str) -> None:
@@ -451,24 +549,8 @@ def _refuse_given(options: dict[str, Any], why: str) -> None:
             raise ValueError(f"{option} is for tables; {why}; leave it out")
 
 
-def _column_to_copy(examples: Any, asked: str | None, known: str | None, taken: list[str]) -> str | None:
-    """Name the column to copy beside the predictions: the one asked for, or the id of the training if it is there."""
-    if asked is None:
-        return known if known is not None and known in examples.columns and known not in taken else None
-    examples.column(asked)
-    if asked in taken:
-        raise ValueError(f"--id must name a column that the output does not have anyway; got {asked!r}; rename it")
-    return asked
-
-
 def _as_json(heads: list[str], rows: list[list[Any]]) -> str:
     return json.dumps([dict(zip(heads, row, strict=True)) for row in rows]) + "\n"
-
-
-def _as_csv(heads: list[str], rows: list[list[Any]]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([heads, *rows])
-    return buffer.getvalue()
 
 
 # ---- evaluate ---------------------------------------------------------------------------------------------------
@@ -477,7 +559,11 @@ def _as_csv(heads: list[str], rows: list[list[Any]]) -> str:
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
     table: Annotated[
-        str, typer.Argument(help="CSV, TSV, Parquet or npz file with labels, or store, that was not trained on.")
+        list[str],
+        typer.Argument(
+            help="CSV, TSV, Parquet or npz file with labels, several, a folder or a pattern, or a store, that was not "
+            "trained on."
+        ),
     ],
     label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
     ordinary: Ordinary = False,
@@ -486,6 +572,7 @@ def evaluate(
     ] = None,
     delimiter: Delimiter = None,
     confidence: Confidence = 0.95,
+    memory: Memory = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -494,17 +581,26 @@ def evaluate(
     from naysayer.models.encoded import EncodedModel
 
     trained = EncodedModel.load(model, device, verbose=1)
-    if trained.encoder.kind == "table":
+    place, q = table[0], None if transition is None else read_matrix(transition)
+    judge: Any = None
+    if trained.encoder.kind != "table":
+        given: dict[str, Any] = {"--label": label, "--ordinary": ordinary, "--transition": transition}
+        given |= {"--delimiter": delimiter, "--memory": memory, "a second place": table[1:]}
+        _refuse_given(given, f"the answers in {place} say it themselves")
+        judge = AnsweredItems.read(place, trained)
+    elif not is_streamed(table, memory):
         names = [str(name) for name in trained.model.classes_]
-        labelled = LabelledTable.read(table, label or trained.about["label"], names, ordinary, delimiter)
-        judge: Any = labelled if transition is None else replace(labelled, transition=read_matrix(transition))
-    else:
-        given = {"--label": label, "--ordinary": ordinary, "--transition": transition, "--delimiter": delimiter}
-        _refuse_given(given, f"the answers in {table} say it themselves")
-        judge = AnsweredItems.read(table, trained)
+        labelled = LabelledTable.read(place, label or trained.about["label"], names, ordinary, delimiter)
+        judge = replace(labelled, transition=q)
     with warnings_as_lines():
-        predicted = trained.predict_proba(judge.examples).argmax(axis=1)
-    found = judge.evaluate(predicted, trained, confidence)
+        if judge is None:
+            from naysayer.cli import stream
+
+            tables = stream.open_tables(table, delimiter, memory)
+            found = stream.evaluate(trained, tables, label or trained.about["label"], ordinary, q, confidence)
+        else:
+            predicted = trained.predict_proba(judge.examples).argmax(axis=1)
+            found = judge.evaluate(predicted, trained, confidence)
     if as_json:
         estimate = {"accuracy": named_interval(found.accuracy), "confidence": confidence, "classes": found.classes}
         print_json(found.about | estimate)

@@ -5,33 +5,63 @@ Importing this loads torch; the commands do so when they run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.cli.console import possible
+from naysayer.cli.console import is_store, possible
+from naysayer.common.checks import near
 from naysayer.data import tables
 from naysayer.data.labels import read_labels
-from naysayer.measure import metrics
-from naysayer.measure.intervals import Interval
+from naysayer.measure.intervals import Interval, tail_probability
+from naysayer.measure.sample import Sample, read
 from naysayer.models.encoded import EncodedModel
 
 
-def is_store(place: str) -> bool:
-    """Whether a place is a store of answers, by its name."""
-    return "://" in place or Path(place).suffix.lower() in (".db", ".sqlite", ".sqlite3")
+def column_to_copy(columns: Collection[str], asked: str | None, known: str | None, taken: Sequence[str]) -> str | None:
+    """Name a column to copy beside predictions: the one asked for, or the training's id, or one that says it is one.
+
+    Parameters
+    ----------
+    columns : those that there are.
+    asked : for by a person; it must be there.
+    known : what the training took for an id.
+    taken : columns that the output has anyway.
+    """
+    said = (name for name in columns if tables.says_id(name))
+    found = next((name for name in (known, *said) if name in columns and name not in taken), None)
+    if asked is not None and asked not in columns:
+        has = f"it has {tables.some(columns)}" if columns else "it has none"
+        raise ValueError(f"the table must have a column {near(asked, columns)}; {has}")
+    if asked in taken:
+        raise ValueError(f"--id must name a column that the output does not have anyway; got {asked!r}; rename it")
+    return found if asked is None else asked
 
 
-def read_examples(place: str, kind: str, delimiter: str | None = None) -> tuple[Sequence[Any], Any]:
-    """Read examples of the kind that a model learned from; give their names, or their row numbers, and the examples."""
+@dataclass(frozen=True)
+class Examples:
+    """What is to be predicted: a table or items, their names, and columns that may be copied beside the predictions."""
+
+    values: Any
+    head: str
+    names: Sequence[Any]
+    columns: Mapping[str, Sequence[Any] | NDArray[Any]]
+
+    def column(self, asked: str | None, known: str | None, taken: Sequence[str]) -> tuple[str, list[Any]] | None:
+        """Give a column to copy, with its name; see :func:`column_to_copy`."""
+        name = column_to_copy(self.columns, asked, known, taken)
+        return None if name is None else (name, np.asarray(self.columns[name], dtype=object).tolist())
+
+
+def read_examples(place: str, kind: str, delimiter: str | None = None) -> Examples:
+    """Read examples of the kind that a model learned from."""
     if kind == "table":
         table = tables.read_table(place, delimiter)
-        return range(table.n_rows), table
-    from naysayer.data.items import read_items
+        return Examples(table, "row", range(table.n_rows), table.columns)
+    from naysayer.data.items import fields_beside, read_items
 
     if is_store(place):
         from naysayer.collect.store import Store
@@ -42,7 +72,10 @@ def read_examples(place: str, kind: str, delimiter: str | None = None) -> tuple[
         items = list(read_items(place))
     if odd := next((item for item in items if item.kind != kind), None):
         raise ValueError(f"{place} must hold {kind}s, as the model learned from them; {odd.name} is a {odd.kind}")
-    return [item.name for item in items], items
+    columns = fields_beside(items, None if is_store(place) else place)
+    if not any(map(tables.says_id, columns)):
+        columns["id"] = [item.id for item in items]
+    return Examples(items, "item", [item.name for item in items], columns)
 
 
 @dataclass(frozen=True)
@@ -85,27 +118,34 @@ class LabelledTable:
 
     def evaluate(self, predicted: NDArray[Any], trained: EncodedModel, confidence: float) -> Evaluation:
         """Estimate how good predictions are from the labels."""
-        n_classes = len(self.classes)
         transition = trained.model.transition if self.transition is None else self.transition
-        options: dict[str, Any] = {"n_classes": n_classes, "transition": transition}
-        accuracy = metrics.accuracy_interval(self.y_bar, predicted, confidence=confidence, **options)
-        prior = metrics.class_prior_interval(self.y_bar, confidence=confidence, **options)
-        counts = metrics.confusion_matrix(self.y_bar, predicted, **options)
-        found = _class_shares(self.classes, prior, predicted)
-        for k, row in enumerate(found):
-            mine = predicted == k
-            precision, recall = None, None
-            if self._says_something(mine):
-                right = metrics.accuracy_interval(self.y_bar[mine], predicted[mine], confidence=confidence, **options)
-                precision = right._replace(estimate=possible(right.estimate))
-            if (total := counts[k].sum()) > 1e-9:  # else the labels say that there are none of this class
-                recall = possible(float(counts[k, k] / total))
-            row.update(precision=precision, recall=recall)
-        return Evaluation(self.said, accuracy, found, {"labels": self.said})
+        sample, (told,) = read(self.y_bar, len(self.classes), transition, y_pred=predicted)
+        share = np.bincount(predicted, minlength=len(self.classes)) / len(predicted)
+        return judge(self.said, self.classes, sample, told, share, confidence)
 
-    def _says_something(self, chosen: NDArray[np.bool_]) -> bool:
-        """Whether any of the chosen rows has a label."""
-        return bool(chosen.any() and (self.y_bar.ndim == 1 or self.y_bar[chosen].any()))
+
+def judge(
+    said: str,
+    classes: Sequence[str],
+    sample: Sample,
+    predicted: NDArray[Any],
+    share: NDArray[Any],
+    confidence: float,
+) -> Evaluation:
+    """Estimate how good predictions are from labels that say something; `share` is that of each class among all."""
+    tail = tail_probability(confidence)
+    counts = sample.summed(predicted, sample.n_classes)
+    found = _class_shares(classes, sample.class_prior_interval(tail), share)
+    for k, row in enumerate(found):
+        mine = np.flatnonzero(predicted == k)
+        precision, recall = None, None
+        if len(mine):
+            right = sample[mine].accuracy_interval(predicted[mine], tail)
+            precision = right._replace(estimate=possible(right.estimate))
+        if (total := counts[k].sum()) > 1e-9:  # else the labels say that there are none of this class
+            recall = possible(float(counts[k, k] / total))
+        row.update(precision=precision, recall=recall)
+    return Evaluation(said, sample.accuracy_interval(predicted, tail), found, {"labels": said})
 
 
 @dataclass(frozen=True)
@@ -150,13 +190,13 @@ class AnsweredItems:
         prior = class_priors(self.answers, confidence=confidence)
         n, left_out = int((~self.seen).sum()), int(self.seen.sum())
         rest = f"; {left_out:,} more are left out, as the model learned from them" if left_out else ""
-        shares = _class_shares(self.classes, prior, predicted)
+        share = np.bincount(predicted, minlength=len(self.classes)) / len(predicted)
+        shares = _class_shares(self.classes, prior, share)
         return Evaluation(f"answers about {n:,} items{rest}", found, shares, {"items": n})
 
 
-def _class_shares(classes: Sequence[str], prior: Interval, predicted: NDArray[Any]) -> list[dict[str, Any]]:
+def _class_shares(classes: Sequence[str], prior: Interval, share: NDArray[Any]) -> list[dict[str, Any]]:
     """Give each class's estimated share, and its share of the predictions."""
-    share = np.bincount(predicted, minlength=len(classes)) / len(predicted)
     return [
         {"class": name, "prior": p, "prior_low": low, "prior_high": high, "predicted_share": share[k]}
         for k, (name, p, low, high) in enumerate(zip(classes, *prior))

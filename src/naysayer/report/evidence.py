@@ -87,6 +87,9 @@ class Evidence:
         if np.count_nonzero(answers.design.told) > 1:
             rows, weights = measured.item_weights(answers)
             prior = measured.class_priors(answers)
+        elif answers.drawn_from is not None:  # what was said before a class was added cannot tell how common it is
+            rows, weights = np.zeros(0, dtype=np.int64), np.zeros((0, n_classes))
+            prior = Interval(np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes), np.ones(n_classes))
         else:
             rows = np.flatnonzero(ruled_out.any(axis=1))
             weights = np.asarray(unbiased_weights(ruled_out[rows], n_classes), dtype=np.float64)
