@@ -5,13 +5,15 @@
 The server is one process, all annotators are another, and both share this machine's cores; every request goes over
 HTTP to 127.0.0.1. An annotator does what the page does: asks for the progress, keeps 8 to 16 questions at hand, fetches
 more beside its answering, and sends each answer by itself. Measured is the time from sending an answer to its
-acknowledgement, which comes when the answer is safe on disk. Three parts, for each database:
+acknowledgement, which comes when the answer is safe on disk. Four parts, for each database:
 
-load   every annotator looks at a question for 0.5 to 1.5 s, 1 s in the mean, before answering: the pace of a quick
-       person who never rests. 95% of the answers must take less than 100 ms.
-rush   16 clients answer without looking, each as soon as its last answer is acknowledged: the most answers a second.
-kills  the load again, while the server is killed with SIGKILL and started anew, 20 times; the annotators send again
-       what was not acknowledged. The times are those of the outages.
+load    every annotator looks at a question for 0.5 to 1.5 s, 1 s in the mean, before answering: the pace of a quick
+        person who never rests. 95% of the answers must take less than 100 ms.
+rush    16 clients answer without looking, each as soon as its last answer is acknowledged: the most answers a second.
+kills   the load again, while the server is killed with SIGKILL and started anew, 20 times; the annotators send again
+        what was not acknowledged. The times are those of the outages.
+guided  the load on records whose class can be learned, of which 2 answers in 100 are wrong: a model that the server
+        keeps training meanwhile, on the same cores, suggests what to ask. 95% must take less than 100 ms here, too.
 
 After each part the store must have exactly the acknowledged answers, each once and as it was given.
 """
@@ -20,6 +22,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import itertools
 import json
 import os
 import random
@@ -32,35 +36,42 @@ import tempfile
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from common import hardware, save
 from naysayer.collect.app import make_app
+from naysayer.collect.learn import add_training, train
 from naysayer.collect.records import Project
 from naysayer.collect.security import Site
 from naysayer.collect.serving import listen, serve
 from naysayer.collect.store import Store
+from naysayer.collect.trainer import Trainer
 from naysayer.data.items import read_items
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-N_ITEMS = 5000
+N_ITEMS, N_RECORDS = 5000, 10_000
 CLASSES = tuple(f"class {k}" for k in range(10))
 LOOK = (0.5, 1.5)  # seconds, drawn uniformly, between a question and its answer
 RUSH, RUSH_SECONDS = 16, 10.0
+WRONG = 0.02  # of the answers about records
 LOW, FULL = 8, 16  # of the page: fewer questions at hand are filled up to so many
 LIMIT_MS = 100.0  # that 95% of the answers must keep
 PATIENCE = 300.0  # seconds after which a server that does not start, or does not answer, has failed
+Judge = Callable[[dict[str, Any], random.Random], str]  # a question → what somebody says
 COLUMNS = ("answers_per_s", "ms_median", "ms_p95", "ms_p99", "ms_max", "acknowledged", "lost", "doubled", "resent")
 
 
 def run_server(url: str, port: int) -> None:
-    """What the server's process does."""
-    with Store.open(url) as store, listen("127.0.0.1", port, store.name) as listener:
+    """What the server's process does: what `naysayer ask` does."""
+    with Store.open(url) as store, listen("127.0.0.1", port, store.name) as listener, contextlib.ExitStack() as opened:
         port = listener.getsockname()[1]
         site = Site("127.0.0.1", port, f"http://127.0.0.1:{port}")
-        serve(make_app(store, site), listener, lambda: print(f"ready on {port}", flush=True))
+        trainer = opened.enter_context(Trainer(store)) if store.project.questions == "guided" else None
+        serve(make_app(store, site, trainer=trainer), listener, lambda: print(f"ready on {port}", flush=True))
 
 
 class Server:
@@ -132,11 +143,11 @@ class Line:
 
 
 class Annotator:
-    """Somebody who does what the page does, `look` seconds a question."""
+    """Somebody who does what the page does, `look` seconds a question, and answers as `judge` does."""
 
-    def __init__(self, port: int, token: str, number: int, look: tuple[float, float]) -> None:
+    def __init__(self, port: int, token: str, number: int, look: tuple[float, float], judge: Judge) -> None:
         self.lines = Line(port, token), Line(port, token)  # a browser, too, fetches beside its sending
-        self.random, self.look = random.Random(number), look
+        self.random, self.look, self.judge = random.Random(number), look, judge
         self.queue: deque[dict[str, Any]] = deque()
         self.acknowledged: dict[str, tuple[str, str]] = {}  # answer → its question and value
         self.seconds: list[float] = []
@@ -154,7 +165,7 @@ class Annotator:
                 raise RuntimeError(f"there must be questions left; {N_ITEMS} items are too few")
             question = self.queue[0]
             await asyncio.sleep(self.random.uniform(*self.look))
-            await self._answer(question["id"])
+            await self._answer(question["id"], self.judge(question, self.random))
             self.queue.popleft()
         if filling is not None:
             await filling
@@ -166,8 +177,8 @@ class Annotator:
         reply = await self.lines[0].call(f"/api/next?n={FULL - len(self.queue)}{holding}")
         self.queue.extend(reply["questions"])
 
-    async def _answer(self, question: str) -> None:
-        id, value = uuid.uuid4().hex, self.random.choices(["yes", "no", "skip"], [1, 8, 1])[0]
+    async def _answer(self, question: str, value: str) -> None:
+        id = uuid.uuid4().hex
         body = {"answers": [{"id": id, "question": question, "value": value}]}
         start = time.perf_counter()
         reply = await self.lines[1].call("/api/answers", body)
@@ -177,11 +188,39 @@ class Annotator:
         self.acknowledged[id] = question, value
 
 
+def any_answer(question: dict[str, Any], rng: random.Random) -> str:
+    """One yes in ten, and one "can't tell"."""
+    return rng.choices(["yes", "no", "skip"], [1, 8, 1])[0]
+
+
+class Truth:
+    """Records of `CLASSES`, which lie apart, and somebody who tells them apart but for 2 in 100."""
+
+    def __init__(self, path: Path) -> None:
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, len(CLASSES), N_RECORDS)
+        X = rng.normal(size=(N_RECORDS, 8)) + rng.normal(scale=3.0, size=(len(CLASSES), 8))[y]
+        rows = [tuple(f"{value:.4f}" for value in row) for row in X]
+        self.classes = {row: CLASSES[k] for row, k in zip(rows, y)}
+        lines = [",".join(f"x{j}" for j in range(8)), *(",".join(row) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
+
+    def __call__(self, question: dict[str, Any], rng: random.Random) -> str:
+        shown = tuple(value for _, value in question["item"]["fields"])
+        right = self.classes[shown] == question["class"]
+        return "yes" if right != (rng.random() < WRONG) else "no"
+
+
 async def load(
-    server: Server, tokens: list[str], look: tuple[float, float], seconds: float, kills: int = 0
+    server: Server,
+    tokens: list[str],
+    look: tuple[float, float],
+    seconds: float,
+    kills: int = 0,
+    judge: Judge = any_answer,
 ) -> tuple[list[Annotator], float]:
     """Let annotators work, and kill the server so often meanwhile; give also the seconds that it took."""
-    people = [Annotator(server.port, token, i, look) for i, token in enumerate(tokens)]
+    people = [Annotator(server.port, token, i, look, judge) for i, token in enumerate(tokens)]
     done, start = asyncio.Event(), time.monotonic()
     tasks = [asyncio.create_task(one.work(done)) for one in people]
     for _ in range(kills):
@@ -212,43 +251,73 @@ def check(url: str, people: list[Annotator], before: set[str]) -> dict[str, int]
     }
 
 
+def people_of(store: Store, n: int) -> list[str]:
+    """Invite annotators, and let each in; give their secrets."""
+    links = [store.add_annotator(f"person {i}", "annotator")[1] for i in range(n)]
+    return [str(store.admit(link)) for link in links]
+
+
 def measure(url: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """All parts on one database."""
+    """The parts with random questions, on one database."""
     texts = folder / "texts.csv"
     texts.write_text("text\n" + "".join(f"text number {i}\n" for i in range(N_ITEMS)))
     with Store.open(url, project=Project(CLASSES)) as store:
         store.register(read_items(texts))
-        links = [store.add_annotator(f"person {i}", "annotator")[1] for i in range(arguments.annotators)]
-        tokens = [str(store.admit(link)) for link in links]
+        tokens = people_of(store, arguments.annotators)
     parts: dict[str, tuple[Any, ...]] = {
         "load": (tokens, LOOK, arguments.seconds),
         "rush": (tokens[:RUSH], (0.0, 0.0), min(RUSH_SECONDS, arguments.seconds)),
         "kills": (tokens, LOOK, arguments.seconds, arguments.kills),
     }
-    found, before = {}, set[str]()
-    for part, how in parts.items():
-        server = Server(url)
-        try:
-            people, seconds = asyncio.run(load(server, *how))
-        finally:
-            server.stop()
-        counts = check(url, people, before)
-        ms = sorted(1e3 * s for one in people for s in one.seconds)
-        cuts = statistics.quantiles(ms, n=100)
-        found[part] = {
-            "annotators": len(people),
-            "seconds": round(seconds, 1),
-            "kills": how[3] if len(how) > 3 else 0,
-            "answers_per_s": round(len(ms) / seconds, 1),
-            "ms_median": round(cuts[49], 1),
-            "ms_p95": round(cuts[94], 1),
-            "ms_p99": round(cuts[98], 1),
-            "ms_max": round(ms[-1], 1),
-            **counts,
-        }
-        print(row(part, [found[part][column] for column in COLUMNS]), flush=True)
-        if counts["lost"] or counts["doubled"]:
-            raise SystemExit(f"answers were lost or doubled: {counts}")
+    before = set[str]()
+    return {part: measure_part(url, part, how, before) for part, how in parts.items()}
+
+
+def measure_guided(url: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The load with guided questions: the first model comes from random ones, which nobody measures."""
+    truth, before = Truth(folder / "records.csv"), set[str]()
+    with Store.open(url, project=Project(CLASSES)) as store:
+        store.register(read_items(folder / "records.csv"))
+        tokens = people_of(store, arguments.annotators)
+    measure_part(url, "spread", (tokens, LOOK, max(20.0, arguments.seconds), 0, truth), before)
+    with Store.open(url) as store:
+        store.configure(questions="guided")
+        add_training(store, train(store))
+        if store.guide() is None:
+            raise SystemExit("a model must be good enough to guide; this one is not")
+        n_trainings = len(store.trainings())
+    found = measure_part(url, "guided", (tokens, LOOK, 2 * arguments.seconds, 0, truth), before)
+    with Store.open(url) as store:
+        found["trainings"] = len(store.trainings()) - n_trainings
+        told = {row["id"]: row["guidance"] is not None for row in store.rows("question")}
+        asked = [told[row["question_id"]] for row in list(store.rows("answer"))[-found["acknowledged"] :]]
+    return {"guided": found | {"guided_share": round(sum(asked) / len(asked), 3)}}
+
+
+def measure_part(url: str, part: str, how: tuple[Any, ...], before: set[str]) -> dict[str, Any]:
+    """Serve a store under a load, and compare it with what was acknowledged; `before` grows by the answers."""
+    server = Server(url)
+    try:
+        people, seconds = asyncio.run(load(server, *how))
+    finally:
+        server.stop()
+    counts = check(url, people, before)
+    ms = sorted(1e3 * s for one in people for s in one.seconds)
+    cuts = statistics.quantiles(ms, n=100)
+    found = {
+        "annotators": len(people),
+        "seconds": round(seconds, 1),
+        "kills": how[3] if len(how) > 3 else 0,
+        "answers_per_s": round(len(ms) / seconds, 1),
+        "ms_median": round(cuts[49], 1),
+        "ms_p95": round(cuts[94], 1),
+        "ms_p99": round(cuts[98], 1),
+        "ms_max": round(ms[-1], 1),
+        **counts,
+    }
+    print(row(part, [found[column] for column in COLUMNS]), flush=True)
+    if counts["lost"] or counts["doubled"]:
+        raise SystemExit(f"answers were lost or doubled: {counts}")
     return found
 
 
@@ -285,17 +354,22 @@ def main() -> None:
         **hardware("cpu"),
         "fsync_ms": fsync_ms(tempfile.gettempdir()),
         "pace": f"load, kills: {LOOK[0]:g} to {LOOK[1]:g} s between a question and its answer; rush: none",
-        "limit": f"load: ms_p95 below {LIMIT_MS:g}",
+        "limit": f"load, guided: ms_p95 below {LIMIT_MS:g}",
     }
     print("\n".join(f"{key}: {value}" for key, value in results.items()))
-    with tempfile.TemporaryDirectory() as temporary, postgres() as server, fresh_database(server) as url:
-        for name, where in (("SQLite", str(Path(temporary, "answers.db"))), ("PostgreSQL", url)):
+    with tempfile.TemporaryDirectory() as temporary, postgres() as server:
+        folder = Path(temporary)
+        for name in ("SQLite", "PostgreSQL"):
             print(f"\n{row(name, COLUMNS)}", flush=True)
-            results[name.lower()] = measure(where, arguments, Path(temporary))
+            results[name.lower()] = {}
+            for part in (measure, measure_guided):
+                with fresh_database(server) as url:
+                    where = url if name == "PostgreSQL" else str(folder / f"{part.__name__}.db")
+                    results[name.lower()] |= part(where, arguments, folder)
     save(arguments.out, "soak", results)
-    for name in ("sqlite", "postgresql"):
-        if results[name]["load"]["ms_p95"] >= LIMIT_MS:
-            raise SystemExit(f"{name}: 95% of the answers must take less than {LIMIT_MS:g} ms")
+    for name, part in itertools.product(("sqlite", "postgresql"), ("load", "guided")):
+        if results[name][part]["ms_p95"] >= LIMIT_MS:
+            raise SystemExit(f"{name}, {part}: 95% of the answers must take less than {LIMIT_MS:g} ms")
 
 
 if __name__ == "__main__":

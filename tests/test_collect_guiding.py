@@ -17,9 +17,9 @@ from naysayer.collect.exchange import export, import_answers
 from naysayer.collect.guiding import CHECKS, RANDOM, Guide, combine, read_guidance
 from naysayer.collect.judging import compare_yes, differing, label_accuracy
 from naysayer.collect.languages import languages
-from naysayer.collect.learn import Trainer
 from naysayer.collect.records import Answer, Project
 from naysayer.collect.store import Store
+from naysayer.collect.trainer import Trainer
 from naysayer.data.items import record_item, text_item
 from naysayer.measure.answers import from_standing
 from naysayer.measure.intervals import Interval

@@ -8,8 +8,6 @@ import json
 import math
 import re
 import sys
-import threading
-import time
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from helpers import raises
 from naysayer import cli
 from naysayer.collect import learn
 from naysayer.collect.app import make_app
-from naysayer.collect.learn import Likelihood, Trainer, features, train
+from naysayer.collect.learn import Likelihood, features, train
 from naysayer.collect.security import HEADER
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, read_items, record_item, text_item
@@ -457,84 +455,6 @@ def test_training_is_the_same_again(tmp_path):
         known = train(store, max_epochs=3, n_seeds=1, random_state=5, error_rate=0.0)
     assert known.error_rate == 0.0
     assert one.n_answers < 100
-
-
-# ---- the trainer ---------------------------------------------------------------------------------------------------
-
-
-def wait_for(what, seconds=600.0):
-    end = time.monotonic() + seconds
-    while not what() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert what()
-
-
-QUICK = {"max_epochs": 3, "n_seeds": 1, "seconds": 0.02, "every": 40}
-
-
-def test_the_trainer_trains_when_enough_has_come(tmp_path):
-    store, truth = recorded(tmp_path / "answers.db", n=150)
-    with store:
-        with Trainer(store, out=tmp_path / "model", **QUICK) as trainer:
-            answer_all(store, truth, 39, seed=1)
-            time.sleep(0.2)
-            assert store.trainings() == []
-            answer_all(store, truth, 10, seed=2)
-            wait_for(lambda: trainer.latest)
-            answer_all(store, truth, 60, seed=3)
-            wait_for(lambda: len(store.trainings()) == 2)
-        assert trainer.error is None
-        first, second = store.trainings()
-        assert 40 <= first.n_answers <= second.n_answers - 40 <= 69
-        assert second.low <= second.estimate <= second.high
-        assert second.detail["items"] <= 150
-        assert second.detail["unanswered"] == trainer.latest.n_unanswered > 0
-        assert 0 <= second.detail["named"] == trainer.latest.named <= 1
-        assert second.detail["notes"] == []
-        assert re.fullmatch("mlp, (forward|neighbours|discriminant)", second.method)
-        assert learn.load(tmp_path / "model", device="cpu").accuracy == trainer.latest.accuracy
-        with Trainer(store, **QUICK) as again:  # nothing has come since
-            time.sleep(0.2)
-        assert again.latest is None
-        assert len(store.trainings()) == 2
-    assert not [t for t in threading.enumerate() if t.name == "naysayer-trainer"]
-
-
-def test_the_trainer_survives_errors_and_says_them(tmp_path):
-    store = Store.open(tmp_path / "answers.db", project=Project(("a", "b")), random_state=0)
-    with store:
-        items = [text_item(f"{'fine' if i % 2 else 'long'} film {i:03}", f"row {i}") for i in range(60)]
-        store.register(items)
-        truth = {item.id: i % 2 for i, item in enumerate(items)}
-        with Trainer(store, network="convolution", **QUICK) as trainer:
-            answer_all(store, truth, 50, seed=1)
-            wait_for(lambda: trainer.error)
-            assert "\n" not in trainer.error
-            assert trainer.error.startswith("ValueError: ")
-        assert store.trainings() == []
-
-
-def test_the_trainer_stops_between_parts(tmp_path, monkeypatch):
-    store, truth = recorded(tmp_path / "answers.db", n=100)
-    begun, go_on = threading.Event(), threading.Event()
-    fit = learn.ComplementaryClassifier.fit
-
-    def slow(self, X, y_bar):
-        begun.set()
-        go_on.wait(600)
-        return fit(self, X, y_bar)
-
-    monkeypatch.setattr(learn.ComplementaryClassifier, "fit", slow)
-    with store:
-        answer_all(store, truth, 60)
-        with Trainer(store, **QUICK) as trainer:
-            assert begun.wait(600)
-            trainer._stop.set()
-            go_on.set()
-            trainer._thread.join(600)
-        assert not trainer._thread.is_alive()
-        assert store.trainings() == []
-        assert trainer.error is None
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ from naysayer.collect.app import make_app
 from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import export, import_answers
 from naysayer.collect.labels import label_items
-from naysayer.collect.learn import Trainer, add_training, train
+from naysayer.collect.learn import add_training, train
 from naysayer.collect.people import owner_of
 from naysayer.collect.records import Answer, Project
 from naysayer.collect.reviewing import Reviews, disagreements, judge_people, summary
 from naysayer.collect.security import Site
 from naysayer.collect.store import Store
+from naysayer.collect.trainer import Trainer
 from naysayer.data.items import record_item, text_item
 from naysayer.measure.answers import class_priors, error_rates, from_standing, labels, read_answers
 from test_collect_app import POST, Client

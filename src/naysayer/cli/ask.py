@@ -208,7 +208,7 @@ def _serve(
         links |= {name: site.invitation(invite_to(answers, name, until)[1]) for name in invite}
         trainer = None
         if train or answers.project.questions == "guided":
-            from naysayer.collect.learn import Trainer
+            from naysayer.collect.trainer import Trainer
 
             trainer = opened.enter_context(Trainer(answers))
         app = make_app(answers, site, trainer=trainer, **told)

@@ -19,7 +19,7 @@ from naysayer.collect.security import Guard, Site
 from naysayer.collect.store import Store
 
 if TYPE_CHECKING:
-    from naysayer.collect.learn import Trainer
+    from naysayer.collect.trainer import Trainer
 
 pages = Pages()
 

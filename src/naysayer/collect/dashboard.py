@@ -24,7 +24,7 @@ from naysayer.measure.intervals import Interval
 from naysayer.measure.planning import margin_reached
 
 if TYPE_CHECKING:
-    from naysayer.collect.learn import Trainer
+    from naysayer.collect.trainer import Trainer
 
 STEPS = (60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)  # seconds that one bar may stand for
 MOST_BARS = 60

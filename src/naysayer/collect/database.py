@@ -52,6 +52,7 @@ class Database:
         url = _url(where)
         self.path = Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
         self.name = str(self.path) if self.path else url.render_as_string(hide_password=True)
+        self.address = str(self.path) if self.path else url.render_as_string(hide_password=False)
         if self.path:
             self._engine = create_engine(url, connect_args={"timeout": WAIT_SECONDS}, max_overflow=-1)
             event.listen(self._engine, "do_connect", lambda *_: begin_private(url.database or ""))

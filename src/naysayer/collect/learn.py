@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -138,7 +137,6 @@ def train(
     random_state: int = 0,
     verbose: int = 0,
     before: Encoder | None = None,
-    on_epoch: Callable[[], None] | None = None,
 ) -> Trained:
     """Train a classifier on the answers in a store, and estimate its accuracy from answers that it did not see.
 
@@ -153,7 +151,6 @@ def train(
     confidence : of the interval.
     device, random_state, verbose : as for :class:`naysayer.ComplementaryClassifier`.
     before : the encoder of an earlier training; images that it has read are not read again.
-    on_epoch : is called after each epoch, and may raise to stop.
 
     Returns
     -------
@@ -220,7 +217,6 @@ def train(
         classes=np.arange(project.n_classes),
         standardize="backbone" in encoder.to_dict(),  # the other encoders' columns are of one scale
         device=device,
-        on_epoch=on_epoch,
         random_state=random_state,
         verbose=verbose,
     )
@@ -357,102 +353,3 @@ def _add_belief(store: Store, trained: Trained, at: float) -> dict[str, Any]:
     kept = expected.astype("<f4").astype(np.float64)  # as it is read back
     shares = kept.mean(axis=0).tolist()
     return {"guides": True, "last_answer": trained.about["last_answer"], "shares": shares}
-
-
-class Trainer:
-    """Trains in the background whenever a tenth more answers, and at least 50, have come since the last time.
-
-    Each result goes into the store (`Store.trainings`). An error is kept as text and ends nothing: when more answers
-    have come, it is tried again.
-
-    Parameters
-    ----------
-    store : to train on.
-    every : least number of new answers.
-    seconds : between two looks at the store.
-    out : folder to save each model in; None saves none.
-    options : for :func:`train`.
-
-    Attributes
-    ----------
-    error : what went wrong the last time, in one line; None: nothing.
-    latest : the model trained last; None before the first.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from naysayer.collect.store import Project
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with Store.open(folder.name + "/answers.db", project=Project(("good", "bad"))) as store, Trainer(store):
-    ...     pass  # serve
-    >>> folder.cleanup()
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        *,
-        every: int = 50,
-        seconds: float = 2.0,
-        out: str | os.PathLike[str] | None = None,
-        **options: Any,
-    ) -> None:
-        self.error: str | None = None
-        self.latest: Trained | None = None
-        self._store, self._every, self._seconds, self._out, self._options = store, every, seconds, out, options
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="naysayer-trainer", daemon=True)
-
-    def __enter__(self) -> Trainer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self, seconds: float = 60.0) -> None:
-        """End after the epoch of a training that is under way; what it had is dropped."""
-        self._stop.set()
-        self._thread.join(seconds)
-
-    def _run(self) -> None:
-        trained_on, guided, n_ruled = 0, self._store.project.questions != "guided", -1
-        fits = (lambda one: True) if guided else (lambda one: "guides" in one.detail)  # of before, none can guide
-        while not self._stop.is_set():
-            try:
-                guided = guided or self._store.guide() is not None  # the last training may have left what guides
-                trained_on = trained_on or max(
-                    (one.n_answers for one in self._store.trainings() if fits(one)), default=0
-                )
-                n, last = self._store.progress().answers, self._store.trainings()[-1:]
-                rulings = self._store.rulings()
-                if n_ruled < 0:
-                    n_ruled = sum(one.at <= last[0].at for one in rulings) if last else len(rulings)
-                # What was learned from answers that no longer count is to be forgotten.
-                if (last and len(rulings) > n_ruled) or n - trained_on >= max(self._every, trained_on // 10):
-                    trained_on, n_ruled = n, len(rulings)  # also where it fails: the same answers would fail again
-                    self._train()
-            except _Stopped:
-                return
-            except Exception as error:  # whatever it is, people go on answering
-                self.error = " ".join(f"{type(error).__name__}: {error}".split())
-            self._stop.wait(self._seconds)
-
-    def _train(self) -> None:
-        before = self.latest.encoder if self.latest else None
-        trained = train(self._store, before=before, on_epoch=self._check, **self._options)
-        self._check()
-        if self._out is not None:
-            trained.save(self._out)
-        add_training(self._store, trained)
-        if self._store.project.questions == "guided":
-            self._store.guide()
-        self.latest, self.error = trained, None
-
-    def _check(self) -> None:
-        if self._stop.is_set():
-            raise _Stopped
-
-
-class _Stopped(Exception):
-    """The trainer was told to stop."""

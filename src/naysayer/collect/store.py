@@ -172,6 +172,11 @@ class Store:
         return self._database.name
 
     @property
+    def address(self) -> str:
+        """What opens the store again, from whatever folder; it may hold a password."""
+        return self._database.address
+
+    @property
     def project(self) -> Project:
         """What the store asks."""
         return self._project
