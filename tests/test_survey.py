@@ -704,6 +704,14 @@ def test_predictions_say_what_they_lack():
         results.predict(ask(public, private), public, {"a": codes, "b": codes})
 
 
+def test_no_prediction_is_of_fewer_than_the_minimum():
+    q, p = question(2, "calibrated", 1.0), question(2, name="p")
+    answers = {"q": np.arange(150) % 2, "p": np.arange(150) % 2}
+    assert results.predict(ask(q, p, minimum=150), q, answers).problem is None
+    found = results.predict(ask(q, p, minimum=151), q, answers)
+    assert found.problem == "Too few answers to learn from: 150 of the 151 that it takes."
+
+
 def test_the_summary_holds_every_table_with_a_private_question():
     survey = ask(question(2, name="a"), question(3, name="b"), *(question(3, "complementary", name=n) for n in "cd"))
     codes = {name: np.arange(30) // 15 for name in "abcd"}

@@ -278,8 +278,8 @@ def predict(survey: Survey, question: SurveyQuestion, answers: Mapping[str, Code
     other_questions = [q for q in survey.questions if q.id != question.id]
     if not other_questions:
         return Prediction(question, n, "There is no other question to learn from.")
-    if n < LEAST_TO_LEARN * n_options:
-        need = LEAST_TO_LEARN * n_options
+    need = max(LEAST_TO_LEARN * n_options, survey.minimum)
+    if n < need:
         return Prediction(question, n, f"Too few answers to learn from: {n:,} of the {need:,} that it takes.")
     features = np.concatenate([q.named(answers[q.id][known]) for q in other_questions], axis=1).astype(np.float32)
     everyone = np.arange(n)
