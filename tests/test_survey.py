@@ -756,8 +756,8 @@ def test_a_small_group_is_in_no_table():
     for make in (results.cross_table, results.cross_table_by_group):
         table = make(private, team, codes, groups, minimum=10)
         assert np.isnan(table.estimate).any(axis=0).tolist() == [False, False, True]
-        assert table.left_out == 10, "the four, and six others, so that what is not in the table is of ten"
-        assert table.n.sum() == 94
+        assert table.left_out == 14, "the four, and ten others"
+        assert table.n.sum() == 90
     turned = results.cross_table(team, private, groups, codes, minimum=10)
     assert np.isnan(turned.estimate).any(axis=1).tolist() == [False, False, True]
     assert results.cross_table_by_group(private, team, codes[:13], codes_of(0, 9, 4), minimum=10) is None
@@ -795,6 +795,21 @@ def test_no_table_and_no_subtraction_tells_of_few_people(second):
     assert any(0 < n < 10 for seed in range(40) for n in people_left(seed, second, minimum=1)), "this can fail"
 
 
+@pytest.mark.parametrize("minimum", [10, 1])
+def test_no_table_taken_from_another_tells_of_few_people(minimum):
+    """Those who leave in the middle answered the first questions: from one table to the next few are missing."""
+    apart = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        questions = [question(3, *way, name=f"q{k}") for k, way in enumerate([WAYS[seed % len(WAYS)], *WAYS[:3]])]
+        stays = rng.choice([1, 2, 3, 4], size=300, p=[0.01, 0.01, 0.01, 0.97])
+        answers = [np.where(stays > k, draw(q, rng.integers(3, size=300), rng), -1) for k, q in enumerate(questions)]
+        others = zip(questions[1:], answers[1:])
+        tables = [results.in_table(questions[0], q, answers[0], codes, minimum) for q, codes in others]
+        apart += [np.count_nonzero(one != other) for one, other in itertools.combinations(tables, 2)]
+    assert (min(n for n in apart if n > 0) >= 10) == (minimum == 10), "with 1 it is as many as left in between"
+
+
 def test_without_a_minimum_nobody_is_left_out():
     a, b = question(3, name="a"), question(3, "complementary", name="b")
     codes = codes_of(2, 3, 1, 0), np.array([0, 1, 2, -1, 0, 1])
@@ -819,7 +834,7 @@ def test_hidden_cells_are_null_in_json():
     assert [row[1] for row in table["estimate"]] == [None] * 3
     assert all(isinstance(row[0], float) for row in table["estimate"])
     assert [row[1] for row in table["vague"]] == [None] * 3
-    assert (table["answers"], table["left_out"]) == (44, 10)
+    assert (table["answers"], table["left_out"]) == (40, 14)
 
 
 # ---- the store ------------------------------------------------------------------------------------------------

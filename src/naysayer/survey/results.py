@@ -165,9 +165,9 @@ def in_table(
     """Say whose answers a table of two questions may be made of, (N,); of nobody's where they are too few.
 
     Those who answered both, less two kinds. Groups of a public question with fewer than `minimum` members are left out.
-    And whoever takes a table from the shares of one of its questions is left with those who are not in the table: if
-    these are fewer than `minimum`, some others, chosen by chance, are left out too, until they are not. The chance
-    is the same for all tables of two questions, so that one cannot be taken from the other.
+    And where anybody at all is missing, so are `minimum` others, drawn for these two questions alone. Whoever takes the
+    table from the shares of one of its questions is then left with `minimum` people at least, and whoever takes it from
+    another table, with people whom chance chose.
 
     Examples
     --------
@@ -175,24 +175,28 @@ def in_table(
     >>> team, paid = (SurveyQuestion(q, "?", (Option("a", "A"), Option("b", "B"))) for q in ("team", "paid"))
     >>> codes = np.repeat([0, 1], [97, 3]), np.repeat([0, 1, 0], [50, 47, 3])
     >>> used = in_table(team, paid, *codes, minimum=10)
-    >>> int(used[:97].sum()), int(used[97:].sum())  # not the three, and seven others: who is not in it are ten
-    (90, 0)
+    >>> int(used[:97].sum()), int(used[97:].sum())  # neither the three nor ten others
+    (87, 0)
     """
     sides = [(rows, row_codes), (columns, column_codes)]
     used = (row_codes >= 0) & (column_codes >= 0)
-    seed = " ".join(sorted((rows.id, columns.id))).encode()
-    order = np.random.default_rng([*seed]).permutation(len(used))
-    while used.sum() >= max(1, minimum):
+    _leave_out_groups(used, sides, minimum)
+    if minimum > 1 and used.sum() < max(answered(codes) for _, codes in sides):
+        seed = " ".join(sorted((rows.id, columns.id))).encode()  # the same for both ways round
+        order = np.random.default_rng([*seed]).permutation(len(used))
+        used[order[used[order]][:minimum]] = False
+        _leave_out_groups(used, sides, minimum)
+    return used if used.sum() >= minimum else np.zeros(len(used), dtype=bool)
+
+
+def _leave_out_groups(used: NDArray[np.bool_], sides: Iterable[tuple[SurveyQuestion, Codes]], minimum: int) -> None:
+    """Leave out the members of groups that are too small, until none is: to leave out some makes others smaller."""
+    public = [(codes, len(question.options)) for question, codes in sides if not question.private]
+    before = None
+    while used.sum() != before:
         before = used.sum()
-        for question, codes in sides:
-            if not question.private:
-                used &= np.bincount(codes[used], minlength=len(question.options))[codes] >= minimum
-        left = [answered(codes) - used.sum() for _, codes in sides]
-        short = max((minimum - n for n in left if 0 < n < minimum), default=0)
-        used[order[used[order]][:short]] = False
-        if used.sum() == before:
-            return used
-    return np.zeros(len(used), dtype=bool)
+        for codes, n_options in public:
+            used &= np.bincount(codes[used], minlength=n_options)[codes] >= minimum
 
 
 def cross_table(
