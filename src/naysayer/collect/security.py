@@ -8,7 +8,6 @@ others may be logged in here, unless the site is opened to them.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
 import json
 import logging
@@ -329,11 +328,6 @@ def reachable(host: str) -> str:
             return socket.gethostname()
 
 
-def same(one: str, other: str) -> bool:
-    """Compare secrets in a time that does not tell how much of them agrees."""
-    return hmac.compare_digest(one.encode(), other.encode())
-
-
 def _headers(scope: Scope) -> dict[str, str]:
     """The headers by lower-case name; of those that we decide on, each must come once."""
     found: dict[str, str] = {}
@@ -356,7 +350,11 @@ def network_of(text: str) -> str:
         address = ipaddress.ip_address(text)
     except ValueError:
         return str(text)
-    return str(ipaddress.ip_network((address, 64), strict=False)) if address.version == 6 else str(address)
+    if address.version == 4:
+        return str(address)
+    if address.ipv4_mapped:  # on a port that takes both, as --host :: does: else all of IPv4 were one network
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 def _with_ours(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
