@@ -21,7 +21,7 @@ from browser import served
 from naysayer import cli
 from naysayer.collect import serving
 from naysayer.collect.database import StoreError
-from naysayer.collect.security import Site
+from naysayer.collect.security import LIMIT_BYTES, Site
 from naysayer.survey.app import ForgetfulBuckets, make_app
 from naysayer.survey.pages import percent, points, privacy_numbers
 from naysayer.survey.questions import Option, Survey, SurveyQuestion, respondents_needed
@@ -149,6 +149,21 @@ def test_large_letters_and_unknown_links_are_refused(client, store):
     )
     page = client.get("/s/wrong", headers={"accept": "text/html"})
     assert "open the link as you got it." in page.text
+
+
+def test_the_longest_letter_that_a_page_can_write_is_taken(tmp_path):
+    """Of each of ten questions it names 25 options of 400 bytes; the page writes them as they are, unescaped."""
+    options = tuple(Option("\U0001f642" * 97 + f"{k:3}", f"{k}") for k in range(50))
+    survey = Survey("Long", "", tuple(SurveyQuestion(f"q{k}", "?", options, "subset", 0.01) for k in range(10)))
+    store = SurveyStore(tmp_path / "long.db", survey)
+    client = TestClient(make_app(survey, store, LOCAL), base_url=LOCAL.origin)
+    answers = {q.id: q.stored(range(q.size)) for q in survey.questions}
+    written = json.dumps(letter(**answers), ensure_ascii=False).encode()
+    assert len(written) > LIMIT_BYTES
+    assert send(client, store, written).status_code == 200
+    assert store.answers() == [answers]
+    assert send(client, store, written + b" " * 10**4).status_code == 413
+    store.close()
 
 
 def test_a_full_disk_is_told_and_can_be_tried_again(client, store, monkeypatch):

@@ -144,6 +144,7 @@ class Guard:
     Whoever a secret (cookie, or `Authorization: Bearer`) belongs to stands in `request.state.person`; on an open site
     it is `person`; else None. Every refusal has the one shape {"error": "..."}.
     `identify` tells whom a token belongs to, and may take its time; `recall` is asked first, and waits for nothing.
+    `limit` is the most bytes that a body may have.
     """
 
     def __init__(
@@ -157,10 +158,11 @@ class Guard:
         known: Buckets | None = None,
         unknown: Buckets | None = None,
         arriving: Buckets | None = None,
+        limit: int = LIMIT_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.app, self.site, self.identify, self.recall = app, site, identify, recall
-        self.person, self.clock = person, clock
+        self.person, self.limit, self.clock = person, limit, clock
         self.known = known or Buckets(rate=50, burst=300)
         self.unknown = unknown or Buckets(rate=5, burst=100)
         # A class has one address, and all of it comes at once: about 8 requests each until they have a cookie.
@@ -201,7 +203,7 @@ class Guard:
         if wait:
             raise Refused(429, "too many requests; wait a little", {"retry-after": str(max(1, round(wait)))})
         check_origin(scope["method"], scope["path"], headers, self.site)
-        body = await read_body(headers, receive)
+        body = await read_body(headers, receive, self.limit)
         scope.setdefault("state", {})["person"] = person
         read = False
 
@@ -257,13 +259,13 @@ def check_origin(method: str, path: str, headers: dict[str, str], site: Site) ->
         raise Refused(415, "the body must be JSON, and Content-Type must be application/json")
 
 
-async def read_body(headers: dict[str, str], receive: Receive) -> bytes:
+async def read_body(headers: dict[str, str], receive: Receive, limit: int = LIMIT_BYTES) -> bytes:
     """The whole body, given up on as soon as it is too large or takes too long."""
     if "content-length" in headers and "transfer-encoding" in headers:  # two servers may not see the same end of it
         message = "a body must have Content-Length or Transfer-Encoding, not both"
         raise Refused(400, message, {"connection": "close"})
-    too_large = Refused(413, f"the body must have at most {LIMIT_BYTES} bytes", {"connection": "close"})
-    if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > LIMIT_BYTES:
+    too_large = Refused(413, f"the body must have at most {limit} bytes", {"connection": "close"})
+    if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > limit:
         raise too_large
     body = b""
 
@@ -276,7 +278,7 @@ async def read_body(headers: dict[str, str], receive: Receive) -> bytes:
                 raise Refused(400, "the request ended before its body did")
             body += message.get("body", b"")
             more = message.get("more_body", False)
-            if len(body) > LIMIT_BYTES:
+            if len(body) > limit:
                 raise too_large
 
     try:
