@@ -22,23 +22,19 @@ from helpers import raises
 from naysayer import complement, metrics, transition
 from naysayer.collect.database import StoreError
 from naysayer.measure import planning
-from naysayer.survey import questions, results
+from naysayer.survey import privacy, results
 from naysayer.survey import store as survey_store
-from naysayer.survey.questions import (
-    EPSILONS,
+from naysayer.survey.privacy import (
     MODES,
-    Option,
-    Survey,
-    SurveyQuestion,
     equal_epsilon,
     options_left,
     privacy_failure,
     privacy_loss,
-    read_survey,
     respondents_needed,
     subset_size,
     truth_probability,
 )
+from naysayer.survey.questions import EPSILONS, Option, Survey, SurveyQuestion, read_survey
 from naysayer.survey.store import SurveyStore
 
 WAYS = [
@@ -306,12 +302,12 @@ def test_a_subset_is_drawn_as_asked_by_enumeration(n_options, epsilon):
 
 
 def test_the_other_modes_are_subsets_of_one_and_of_all_but_one(monkeypatch):
-    monkeypatch.setattr(questions, "subset_size", lambda n_options, epsilon: n_options - 1)
+    monkeypatch.setattr(privacy, "subset_size", lambda n_options, epsilon: n_options - 1)
     most, calibrated = question(5, "subset", 0.8), question(5, "calibrated", 0.8)
     assert most.truth == pytest.approx(1 - calibrated.truth)
     denied = [next(k for k in range(5) if k not in one) for one in most.outcomes]
     np.testing.assert_allclose(most.transition, calibrated.transition[:, denied])
-    monkeypatch.setattr(questions, "subset_size", lambda n_options, epsilon: 1)
+    monkeypatch.setattr(privacy, "subset_size", lambda n_options, epsilon: 1)
     plain = question(5, "randomised_response", 0.8).transition
     np.testing.assert_allclose(question(5, "subset", 0.8).transition, plain)
 
@@ -324,7 +320,7 @@ def test_no_other_size_of_a_subset_needs_fewer_people(n_options, epsilon, monkey
     assert abs(chosen - max(1, n_options / (math.exp(epsilon) + 1))) < 1
 
     def variance(size):
-        monkeypatch.setattr(questions, "subset_size", lambda n_options, epsilon: size)
+        monkeypatch.setattr(privacy, "subset_size", lambda n_options, epsilon: size)
         q = question(n_options, "subset", epsilon)
         rate = q.other + (q.truth - q.other) / n_options
         return rate * (1 - rate) * np.ptp(q.weights) ** 2

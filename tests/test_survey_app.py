@@ -24,7 +24,8 @@ from naysayer.collect.database import StoreError
 from naysayer.collect.security import LIMIT_BYTES, Site
 from naysayer.survey.app import ForgetfulBuckets, make_app
 from naysayer.survey.pages import percent, points, privacy_numbers
-from naysayer.survey.questions import Option, Survey, SurveyQuestion, respondents_needed
+from naysayer.survey.privacy import respondents_needed
+from naysayer.survey.questions import Option, Survey, SurveyQuestion
 from naysayer.survey.store import SurveyStore
 
 BAD = '<script>alert("x")</script>'

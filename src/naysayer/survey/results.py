@@ -1,7 +1,7 @@
 r"""What a survey's stored answers say: shares, cross-tables and predictions, each with its interval.
 
 What a respondent's device stored, a set S of options, weighs each option k by :math:`([k \in S] - o) / (t - o)`
-(:mod:`naysayer.survey.questions`), so a share is the mean of one weight, a cell of a cross-table the mean of a product
+(:mod:`naysayer.survey.privacy`), so a share is the mean of one weight, a cell of a cross-table the mean of a product
 of two (the draws of two questions are independent), and an accuracy the mean of the weight at the predicted option. All
 are unbiased, hence may leave [0, 1]; pages show the nearest share that can be.
 
@@ -25,7 +25,8 @@ from naysayer.measure.intervals import Interval, mean_bounds, tail_at_zero, tail
 from naysayer.measure.metrics import Comparison
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.crossfit import deal, others, predict_held_out
-from naysayer.survey.questions import Survey, SurveyQuestion, respondents_needed
+from naysayer.survey.privacy import respondents_needed
+from naysayer.survey.questions import Survey, SurveyQuestion
 
 WIDE = 0.10  # an interval of more than ± 10 points is called too wide to rely on
 WANTED = 0.05
