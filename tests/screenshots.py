@@ -1,6 +1,7 @@
 """Pictures of every page, on a phone and a desktop, in light and dark; the best of them go into docs/collect.
 
-Run: python tests/screenshots.py [FOLDER]; FOLDER gets all of them, to be looked at.
+Run: python tests/screenshots.py [FOLDER [FONT]]; FOLDER gets all of them, to be looked at. FONT, such as DejaVuSans, is
+all that the browser then has, in the place of the pages' own typeface, and docs/collect stays as it is.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +56,23 @@ TICKET = {
 
 
 class Camera:
-    """Takes pages in every size and scheme, into a folder."""
+    """Takes pages in every size and scheme, into a folder; `shipped`: in the typeface that they bring along."""
 
-    def __init__(self, browser: Any, folder: Path) -> None:
-        self.browser, self.folder = browser, folder
+    def __init__(self, browser: Any, folder: Path, shipped: bool = True) -> None:
+        self.browser, self.folder, self.shipped = browser, folder, shipped
 
-    def every(self, name: str, address: str, act: Any = None, *, full: bool = False, join: str | None = None) -> None:
-        """Open an address as four people would; `act` does what is to be seen; `join` is a link that lets in."""
+    def every(
+        self, name: str, address: str, act: Any = None, *, full: bool = False, join: Callable[[], str] | None = None
+    ) -> None:
+        """Open an address as four people would; `act` does what is to be seen; `join` makes a link to come in by."""
         for size, options in SIZES.items():
             for scheme in SCHEMES:
                 with self.browser.new_context(**options, color_scheme=scheme, reduced_motion="reduce") as context:
+                    if not self.shipped:
+                        context.route("**/*.woff2", lambda route: route.abort())
                     page = context.new_page()
                     if join:
-                        page.goto(join)
+                        page.goto(join())
                         page.wait_for_url(lambda url: "/join" not in url)
                     page.goto(address)
                     if act:
@@ -206,7 +212,9 @@ def take(folder: Path, camera: Camera) -> None:
             camera.every("ask-closed", site.origin)
             camera.every("ask-link", site.origin + "/join#wrong")
     with digits(folder) as store, served(lambda site: make_app(store, site), tokens=True) as site:
-        link = site.invitation(store.new_link(owner_of(store).id))
+
+        def link() -> str:
+            return site.invitation(store.new_link(owner_of(store).id))
 
         def figures(page: Any) -> None:
             page.wait_for_selector(".figure .plot > *")
@@ -256,7 +264,10 @@ def take_survey(camera: Camera, site: Any, survey: Any, answers: SurveyStore) ->
     camera.every("survey-review", address, reviewed)
     camera.every("survey-privacy", f"{address}/privacy", full=True)
     camera.every("survey-privacy-one", f"{address}/privacy", at("p-stress"))
-    link = site.invitation(answers.new_link())
+
+    def link() -> str:
+        return site.invitation(answers.new_link())
+
     camera.every("survey-results", f"{site.origin}/results", learned, full=True, join=link)
     table = f"{site.origin}/results?rows=stress&columns=leaving"
     camera.every("survey-table", table, lambda page: (learned(page), at("table")(page)), join=link)
@@ -324,11 +335,13 @@ def publish(folder: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place, chromium() as browser:
+    font = sys.argv[2] if len(sys.argv) > 2 else None
+    with tempfile.TemporaryDirectory() as place, chromium(font) as browser:
         folder = Path(sys.argv[1] if len(sys.argv) > 1 else place)
         folder.mkdir(exist_ok=True, parents=True)
-        camera = Camera(browser, folder)
+        camera = Camera(browser, folder, shipped=font is None)
         take(Path(place), camera)
         (reported := Path(place, "reports")).mkdir()
         take_reports(camera, reported)
-        publish(folder, ROOT / "docs" / "collect")
+        if font is None:
+            publish(folder, ROOT / "docs" / "collect")

@@ -17,7 +17,7 @@ from naysayer.collect import schema, security, tokens
 from naysayer.collect.app import make_app
 from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.records import Project
-from naysayer.collect.security import Buckets, Guard, Site, is_loopback, reachable, token_of
+from naysayer.collect.security import Buckets, Guard, Site, is_loopback, network_of, reachable, token_of
 from naysayer.collect.store import Store
 from naysayer.data.items import text_item
 
@@ -283,6 +283,20 @@ def test_rates_are_limited_by_address_and_by_person():
     assert [ask(guard, headers=mine).status_code for _ in range(4)] == [200, 200, 200, 429]
     now[0] += 1
     assert [ask(guard).status_code for _ in range(2)] == [200, 429]
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),  # IPv4 on a port that takes both, where all of it must not be one network
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:7:7:7:7", "2001:db8:1:2::/64"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_a_network_is_what_one_household_has(address, network):
+    assert network_of(address) == network
 
 
 def test_guessing_tokens_is_limited_whatever_is_guessed():

@@ -22,23 +22,19 @@ from helpers import raises
 from naysayer import complement, metrics, transition
 from naysayer.collect.database import StoreError
 from naysayer.measure import planning
-from naysayer.survey import questions, results
+from naysayer.survey import privacy, results
 from naysayer.survey import store as survey_store
-from naysayer.survey.questions import (
-    EPSILONS,
+from naysayer.survey.privacy import (
     MODES,
-    Option,
-    Survey,
-    SurveyQuestion,
     equal_epsilon,
     options_left,
     privacy_failure,
     privacy_loss,
-    read_survey,
     respondents_needed,
     subset_size,
     truth_probability,
 )
+from naysayer.survey.questions import EPSILONS, Option, Survey, SurveyQuestion, read_survey
 from naysayer.survey.store import SurveyStore
 
 WAYS = [
@@ -306,12 +302,12 @@ def test_a_subset_is_drawn_as_asked_by_enumeration(n_options, epsilon):
 
 
 def test_the_other_modes_are_subsets_of_one_and_of_all_but_one(monkeypatch):
-    monkeypatch.setattr(questions, "subset_size", lambda n_options, epsilon: n_options - 1)
+    monkeypatch.setattr(privacy, "subset_size", lambda n_options, epsilon: n_options - 1)
     most, calibrated = question(5, "subset", 0.8), question(5, "calibrated", 0.8)
     assert most.truth == pytest.approx(1 - calibrated.truth)
     denied = [next(k for k in range(5) if k not in one) for one in most.outcomes]
     np.testing.assert_allclose(most.transition, calibrated.transition[:, denied])
-    monkeypatch.setattr(questions, "subset_size", lambda n_options, epsilon: 1)
+    monkeypatch.setattr(privacy, "subset_size", lambda n_options, epsilon: 1)
     plain = question(5, "randomised_response", 0.8).transition
     np.testing.assert_allclose(question(5, "subset", 0.8).transition, plain)
 
@@ -324,7 +320,7 @@ def test_no_other_size_of_a_subset_needs_fewer_people(n_options, epsilon, monkey
     assert abs(chosen - max(1, n_options / (math.exp(epsilon) + 1))) < 1
 
     def variance(size):
-        monkeypatch.setattr(questions, "subset_size", lambda n_options, epsilon: size)
+        monkeypatch.setattr(privacy, "subset_size", lambda n_options, epsilon: size)
         q = question(n_options, "subset", epsilon)
         rate = q.other + (q.truth - q.other) / n_options
         return rate * (1 - rate) * np.ptp(q.weights) ** 2
@@ -704,6 +700,14 @@ def test_predictions_say_what_they_lack():
         results.predict(ask(public, private), public, {"a": codes, "b": codes})
 
 
+def test_no_prediction_is_of_fewer_than_the_minimum():
+    q, p = question(2, "calibrated", 1.0), question(2, name="p")
+    answers = {"q": np.arange(150) % 2, "p": np.arange(150) % 2}
+    assert results.predict(ask(q, p, minimum=150), q, answers).problem is None
+    found = results.predict(ask(q, p, minimum=151), q, answers)
+    assert found.problem == "Too few answers to learn from: 150 of the 151 that it takes."
+
+
 def test_the_summary_holds_every_table_with_a_private_question():
     survey = ask(question(2, name="a"), question(3, name="b"), *(question(3, "complementary", name=n) for n in "cd"))
     codes = {name: np.arange(30) // 15 for name in "abcd"}
@@ -748,8 +752,8 @@ def test_a_small_group_is_in_no_table():
     for make in (results.cross_table, results.cross_table_by_group):
         table = make(private, team, codes, groups, minimum=10)
         assert np.isnan(table.estimate).any(axis=0).tolist() == [False, False, True]
-        assert table.left_out == 10, "the four, and six others, so that what is not in the table is of ten"
-        assert table.n.sum() == 94
+        assert table.left_out == 14, "the four, and ten others"
+        assert table.n.sum() == 90
     turned = results.cross_table(team, private, groups, codes, minimum=10)
     assert np.isnan(turned.estimate).any(axis=1).tolist() == [False, False, True]
     assert results.cross_table_by_group(private, team, codes[:13], codes_of(0, 9, 4), minimum=10) is None
@@ -787,6 +791,21 @@ def test_no_table_and_no_subtraction_tells_of_few_people(second):
     assert any(0 < n < 10 for seed in range(40) for n in people_left(seed, second, minimum=1)), "this can fail"
 
 
+@pytest.mark.parametrize("minimum", [10, 1])
+def test_no_table_taken_from_another_tells_of_few_people(minimum):
+    """Those who leave in the middle answered the first questions: from one table to the next few are missing."""
+    apart = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        questions = [question(3, *way, name=f"q{k}") for k, way in enumerate([WAYS[seed % len(WAYS)], *WAYS[:3]])]
+        stays = rng.choice([1, 2, 3, 4], size=300, p=[0.01, 0.01, 0.01, 0.97])
+        answers = [np.where(stays > k, draw(q, rng.integers(3, size=300), rng), -1) for k, q in enumerate(questions)]
+        others = zip(questions[1:], answers[1:])
+        tables = [results.in_table(questions[0], q, answers[0], codes, minimum) for q, codes in others]
+        apart += [np.count_nonzero(one != other) for one, other in itertools.combinations(tables, 2)]
+    assert (min(n for n in apart if n > 0) >= 10) == (minimum == 10), "with 1 it is as many as left in between"
+
+
 def test_without_a_minimum_nobody_is_left_out():
     a, b = question(3, name="a"), question(3, "complementary", name="b")
     codes = codes_of(2, 3, 1, 0), np.array([0, 1, 2, -1, 0, 1])
@@ -811,7 +830,7 @@ def test_hidden_cells_are_null_in_json():
     assert [row[1] for row in table["estimate"]] == [None] * 3
     assert all(isinstance(row[0], float) for row in table["estimate"])
     assert [row[1] for row in table["vague"]] == [None] * 3
-    assert (table["answers"], table["left_out"]) == (44, 10)
+    assert (table["answers"], table["left_out"]) == (40, 14)
 
 
 # ---- the store ------------------------------------------------------------------------------------------------

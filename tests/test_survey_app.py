@@ -21,10 +21,11 @@ from browser import served
 from naysayer import cli
 from naysayer.collect import serving
 from naysayer.collect.database import StoreError
-from naysayer.collect.security import Site
+from naysayer.collect.security import LIMIT_BYTES, Site
 from naysayer.survey.app import ForgetfulBuckets, make_app
 from naysayer.survey.pages import percent, points, privacy_numbers
-from naysayer.survey.questions import Option, Survey, SurveyQuestion, respondents_needed
+from naysayer.survey.privacy import respondents_needed
+from naysayer.survey.questions import Option, Survey, SurveyQuestion
 from naysayer.survey.store import SurveyStore
 
 BAD = '<script>alert("x")</script>'
@@ -149,6 +150,21 @@ def test_large_letters_and_unknown_links_are_refused(client, store):
     )
     page = client.get("/s/wrong", headers={"accept": "text/html"})
     assert "open the link as you got it." in page.text
+
+
+def test_the_longest_letter_that_a_page_can_write_is_taken(tmp_path):
+    """Of each of ten questions it names 25 options of 400 bytes; the page writes them as they are, unescaped."""
+    options = tuple(Option("\U0001f642" * 97 + f"{k:3}", f"{k}") for k in range(50))
+    survey = Survey("Long", "", tuple(SurveyQuestion(f"q{k}", "?", options, "subset", 0.01) for k in range(10)))
+    store = SurveyStore(tmp_path / "long.db", survey)
+    client = TestClient(make_app(survey, store, LOCAL), base_url=LOCAL.origin)
+    answers = {q.id: q.stored(range(q.size)) for q in survey.questions}
+    written = json.dumps(letter(**answers), ensure_ascii=False).encode()
+    assert len(written) > LIMIT_BYTES
+    assert send(client, store, written).status_code == 200
+    assert store.answers() == [answers]
+    assert send(client, store, written + b" " * 10**4).status_code == 413
+    store.close()
 
 
 def test_a_full_disk_is_told_and_can_be_tried_again(client, store, monkeypatch):
@@ -327,7 +343,7 @@ def test_a_table_says_who_is_not_in_it(owner, store):
         age = {"age": {"is": "a2" if i < 3 else f"a{i % 2}"}}
         store.add(f"{i:032x}", age | {"vote": {"not": f"v{i % 4}"}})
     page = owner.get("/results?rows=vote&columns=age").text
-    assert "10 people who answered both are not in this table" in page
+    assert "13 people who answered both are not in this table" in page
     assert page.count('<td class="none"') == 4
     assert "n = 50" not in page
 

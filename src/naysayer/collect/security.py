@@ -8,7 +8,6 @@ others may be logged in here, unless the site is opened to them.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
 import json
 import logging
@@ -145,6 +144,7 @@ class Guard:
     Whoever a secret (cookie, or `Authorization: Bearer`) belongs to stands in `request.state.person`; on an open site
     it is `person`; else None. Every refusal has the one shape {"error": "..."}.
     `identify` tells whom a token belongs to, and may take its time; `recall` is asked first, and waits for nothing.
+    `limit` is the most bytes that a body may have.
     """
 
     def __init__(
@@ -158,10 +158,11 @@ class Guard:
         known: Buckets | None = None,
         unknown: Buckets | None = None,
         arriving: Buckets | None = None,
+        limit: int = LIMIT_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.app, self.site, self.identify, self.recall = app, site, identify, recall
-        self.person, self.clock = person, clock
+        self.person, self.limit, self.clock = person, limit, clock
         self.known = known or Buckets(rate=50, burst=300)
         self.unknown = unknown or Buckets(rate=5, burst=100)
         # A class has one address, and all of it comes at once: about 8 requests each until they have a cookie.
@@ -202,7 +203,7 @@ class Guard:
         if wait:
             raise Refused(429, "too many requests; wait a little", {"retry-after": str(max(1, round(wait)))})
         check_origin(scope["method"], scope["path"], headers, self.site)
-        body = await read_body(headers, receive)
+        body = await read_body(headers, receive, self.limit)
         scope.setdefault("state", {})["person"] = person
         read = False
 
@@ -258,13 +259,13 @@ def check_origin(method: str, path: str, headers: dict[str, str], site: Site) ->
         raise Refused(415, "the body must be JSON, and Content-Type must be application/json")
 
 
-async def read_body(headers: dict[str, str], receive: Receive) -> bytes:
+async def read_body(headers: dict[str, str], receive: Receive, limit: int = LIMIT_BYTES) -> bytes:
     """The whole body, given up on as soon as it is too large or takes too long."""
     if "content-length" in headers and "transfer-encoding" in headers:  # two servers may not see the same end of it
         message = "a body must have Content-Length or Transfer-Encoding, not both"
         raise Refused(400, message, {"connection": "close"})
-    too_large = Refused(413, f"the body must have at most {LIMIT_BYTES} bytes", {"connection": "close"})
-    if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > LIMIT_BYTES:
+    too_large = Refused(413, f"the body must have at most {limit} bytes", {"connection": "close"})
+    if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > limit:
         raise too_large
     body = b""
 
@@ -277,7 +278,7 @@ async def read_body(headers: dict[str, str], receive: Receive) -> bytes:
                 raise Refused(400, "the request ended before its body did")
             body += message.get("body", b"")
             more = message.get("more_body", False)
-            if len(body) > LIMIT_BYTES:
+            if len(body) > limit:
                 raise too_large
 
     try:
@@ -329,11 +330,6 @@ def reachable(host: str) -> str:
             return socket.gethostname()
 
 
-def same(one: str, other: str) -> bool:
-    """Compare secrets in a time that does not tell how much of them agrees."""
-    return hmac.compare_digest(one.encode(), other.encode())
-
-
 def _headers(scope: Scope) -> dict[str, str]:
     """The headers by lower-case name; of those that we decide on, each must come once."""
     found: dict[str, str] = {}
@@ -356,7 +352,11 @@ def network_of(text: str) -> str:
         address = ipaddress.ip_address(text)
     except ValueError:
         return str(text)
-    return str(ipaddress.ip_network((address, 64), strict=False)) if address.version == 6 else str(address)
+    if address.version == 4:
+        return str(address)
+    if address.ipv4_mapped:  # on a port that takes both, as --host :: does: else all of IPv4 were one network
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 def _with_ours(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -6,8 +6,10 @@ Respondents need no cookie and no account: all share one link, since a link for 
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 import threading
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from naysayer.collect.pages import begin_app
-from naysayer.collect.security import Buckets, Guard, Site, token_of
+from naysayer.collect.security import LIMIT_BYTES, Buckets, Guard, Site, token_of
 from naysayer.survey import results
 from naysayer.survey.pages import chosen_table, for_script, pages, privacy_numbers
 from naysayer.survey.questions import Survey, SurveyQuestion
@@ -95,7 +97,21 @@ def make_app(survey: Survey, store: SurveyStore, site: Site) -> Guard:
     app.include_router(respondent_routes(survey, store))
     app.include_router(owner_routes(survey, store, site))
     limits = ForgetfulBuckets(rate=100, burst=CROWD)
-    return Guard(app, site, identify=lambda token: None, unknown=limits, arriving=limits)
+    largest = max(LIMIT_BYTES, longest_letter(survey))
+    return Guard(app, site, identify=lambda token: None, unknown=limits, arriving=limits, limit=largest)
+
+
+def longest_letter(survey: Survey) -> int:
+    """Count the bytes of the longest letter that a page can send: many long options may be drawn together."""
+
+    def length(question: SurveyQuestion, k: int) -> int:
+        return len(json.dumps(question.options[k].id, ensure_ascii=False).encode())
+
+    answers = {}
+    for question in survey.questions:
+        by_length = sorted(range(len(question.options)), key=partial(length, question))
+        answers[question.id] = question.stored(by_length[-question.size :])
+    return len(json.dumps({"id": "0" * 32, "answers": answers}, ensure_ascii=False).encode())
 
 
 def link_of(store: SurveyStore) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 from naysayer.collect.pages import Pages
 from naysayer.survey import results
-from naysayer.survey.questions import MODES, Survey, SurveyQuestion, equal_epsilon, options_left, respondents_needed
+from naysayer.survey.privacy import MODES, equal_epsilon, options_left, respondents_needed
+from naysayer.survey.questions import Survey, SurveyQuestion
 
 COMPARED = (0.5, 1.0, 2.0, 3.0)  # the ε for which the privacy page compares the modes
 REPEATS = (1, 2, 3, 5, 10)

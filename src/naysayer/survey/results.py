@@ -1,7 +1,7 @@
 r"""What a survey's stored answers say: shares, cross-tables and predictions, each with its interval.
 
 What a respondent's device stored, a set S of options, weighs each option k by :math:`([k \in S] - o) / (t - o)`
-(:mod:`naysayer.survey.questions`), so a share is the mean of one weight, a cell of a cross-table the mean of a product
+(:mod:`naysayer.survey.privacy`), so a share is the mean of one weight, a cell of a cross-table the mean of a product
 of two (the draws of two questions are independent), and an accuracy the mean of the weight at the predicted option. All
 are unbiased, hence may leave [0, 1]; pages show the nearest share that can be.
 
@@ -25,7 +25,8 @@ from naysayer.measure.intervals import Interval, mean_bounds, tail_at_zero, tail
 from naysayer.measure.metrics import Comparison
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.crossfit import deal, others, predict_held_out
-from naysayer.survey.questions import Survey, SurveyQuestion, respondents_needed
+from naysayer.survey.privacy import respondents_needed
+from naysayer.survey.questions import Survey, SurveyQuestion
 
 WIDE = 0.10  # an interval of more than ± 10 points is called too wide to rely on
 WANTED = 0.05
@@ -165,9 +166,9 @@ def in_table(
     """Say whose answers a table of two questions may be made of, (N,); of nobody's where they are too few.
 
     Those who answered both, less two kinds. Groups of a public question with fewer than `minimum` members are left out.
-    And whoever takes a table from the shares of one of its questions is left with those who are not in the table: if
-    these are fewer than `minimum`, some others, chosen by chance, are left out too, until they are not. The chance
-    is the same for all tables of two questions, so that one cannot be taken from the other.
+    And where anybody at all is missing, so are `minimum` others, drawn for these two questions alone. Whoever takes the
+    table from the shares of one of its questions is then left with `minimum` people at least, and whoever takes it from
+    another table, with people whom chance chose.
 
     Examples
     --------
@@ -175,24 +176,28 @@ def in_table(
     >>> team, paid = (SurveyQuestion(q, "?", (Option("a", "A"), Option("b", "B"))) for q in ("team", "paid"))
     >>> codes = np.repeat([0, 1], [97, 3]), np.repeat([0, 1, 0], [50, 47, 3])
     >>> used = in_table(team, paid, *codes, minimum=10)
-    >>> int(used[:97].sum()), int(used[97:].sum())  # not the three, and seven others: who is not in it are ten
-    (90, 0)
+    >>> int(used[:97].sum()), int(used[97:].sum())  # neither the three nor ten others
+    (87, 0)
     """
     sides = [(rows, row_codes), (columns, column_codes)]
     used = (row_codes >= 0) & (column_codes >= 0)
-    seed = " ".join(sorted((rows.id, columns.id))).encode()
-    order = np.random.default_rng([*seed]).permutation(len(used))
-    while used.sum() >= max(1, minimum):
+    _leave_out_groups(used, sides, minimum)
+    if minimum > 1 and used.sum() < max(answered(codes) for _, codes in sides):
+        seed = " ".join(sorted((rows.id, columns.id))).encode()  # the same for both ways round
+        order = np.random.default_rng([*seed]).permutation(len(used))
+        used[order[used[order]][:minimum]] = False
+        _leave_out_groups(used, sides, minimum)
+    return used if used.sum() >= minimum else np.zeros(len(used), dtype=bool)
+
+
+def _leave_out_groups(used: NDArray[np.bool_], sides: Iterable[tuple[SurveyQuestion, Codes]], minimum: int) -> None:
+    """Leave out the members of groups that are too small, until none is: to leave out some makes others smaller."""
+    public = [(codes, len(question.options)) for question, codes in sides if not question.private]
+    before = None
+    while used.sum() != before:
         before = used.sum()
-        for question, codes in sides:
-            if not question.private:
-                used &= np.bincount(codes[used], minlength=len(question.options))[codes] >= minimum
-        left = [answered(codes) - used.sum() for _, codes in sides]
-        short = max((minimum - n for n in left if 0 < n < minimum), default=0)
-        used[order[used[order]][:short]] = False
-        if used.sum() == before:
-            return used
-    return np.zeros(len(used), dtype=bool)
+        for codes, n_options in public:
+            used &= np.bincount(codes[used], minlength=n_options)[codes] >= minimum
 
 
 def cross_table(
@@ -278,8 +283,8 @@ def predict(survey: Survey, question: SurveyQuestion, answers: Mapping[str, Code
     other_questions = [q for q in survey.questions if q.id != question.id]
     if not other_questions:
         return Prediction(question, n, "There is no other question to learn from.")
-    if n < LEAST_TO_LEARN * n_options:
-        need = LEAST_TO_LEARN * n_options
+    need = max(LEAST_TO_LEARN * n_options, survey.minimum)
+    if n < need:
         return Prediction(question, n, f"Too few answers to learn from: {n:,} of the {need:,} that it takes.")
     features = np.concatenate([q.named(answers[q.id][known]) for q in other_questions], axis=1).astype(np.float32)
     everyone = np.arange(n)
