@@ -32,10 +32,9 @@ from torch import nn
 from helpers import as_sets, is_rows, raises
 from naysayer import ComplementaryClassifier, complement, losses, metrics, transition
 from naysayer.data import datasets
-from naysayer.engine import population as training
-from naysayer.engine import stack
+from naysayer.engine import population, stack
 from naysayer.measure import planning
-from naysayer.models import boosting, classifier, members, saving
+from naysayer.models import boosting, members, saving, training
 from naysayer.objectives import OBJECTIVES, Forward, GradientAscent
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
@@ -382,7 +381,7 @@ def test_settings_reach_the_engine():
         with pytest.raises(AssertionError):
             same_model(climbing, quick("ascent", **({"beta": -0.3} | change)).fit(X, y_bar), X, 1e-6)
     step = quick(max_epochs=35, schedule="step").fit(X, y_bar)
-    rates = quick(max_epochs=35, schedule=training.step_schedule()).fit(X, y_bar)
+    rates = quick(max_epochs=35, schedule=population.step_schedule()).fit(X, y_bar)
     same_model(step, rates, X)
 
 
@@ -683,7 +682,7 @@ def test_a_time_limit_keeps_what_was_trained_by_then(monkeypatch, limit):
     """Boosting may get through some of its parts only, and must then neither break the pool nor cost it rows."""
     X, y, y_bar = blobs()
     clock = Clock()
-    for module in (classifier, members):
+    for module in (members, training):
         monkeypatch.setattr(module, "time", clock)
     names = ["linear", *(["boosting"] if boosting.is_available() else []), "forest"]
     model = quick(names, n_seeds=20, time_limit=limit).fit(X, y_bar)
@@ -1181,7 +1180,7 @@ def test_an_interrupted_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, a
     X, _, y_bar = blobs()
     options = {"method": ["forward", "free"], "lr": (0.003, 0.01)}
     expected = quick(**options).fit(X, y_bar)
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(population, "CHECKPOINT_SECONDS", -1.0)
     folder = tmp_path / "deep" / "way"
     with interrupted_after(after), pytest.warns(UserWarning, match="training was interrupted"):
         quick(**options, checkpoint=folder).fit(X, y_bar)
@@ -1197,7 +1196,7 @@ def test_an_interrupted_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, a
 
 def test_a_checkpoint_of_another_training_is_refused_and_kept(tmp_path, monkeypatch):
     X, _, y_bar = blobs()
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(population, "CHECKPOINT_SECONDS", -1.0)
     with interrupted_after(5), pytest.warns(UserWarning, match="training was interrupted"):
         quick(checkpoint=tmp_path).fit(X, y_bar)
     before = (tmp_path / "forward.safetensors").read_bytes()

@@ -14,7 +14,7 @@ from naysayer import ComplementaryClassifier, Population, complement
 from naysayer.engine import population, stack
 from naysayer.engine.augment import crop_and_flip, distort
 from naysayer.engine.recipe import RECIPES, Consistency, Recipe
-from naysayer.models import classifier, defaults
+from naysayer.models import defaults, training
 from naysayer.models.defaults import DEFAULTS, kind_of
 
 K = 3
@@ -108,7 +108,7 @@ def test_residual_networks_take_consistent_views_by_themselves(monkeypatch):
             made.append(options)
             super().__init__(*given, **options)
 
-    monkeypatch.setattr(classifier, "Population", Noted)
+    monkeypatch.setattr(training, "Population", Noted)
     X, _, y_bar = bars()
     model = ComplementaryClassifier(network="resnet8", max_epochs=4, random_state=0, device="cpu").fit(X, y_bar)
     assert [trial["method"] for trial in model.trials_] == ["forward"]
@@ -162,13 +162,13 @@ def test_labels_held_out_are_never_seen_but_their_images_are(monkeypatch):
     """Neither by the run that holds them out, nor as part of any count; every image is shown to every run."""
     shown = []
 
-    class Noted(classifier.Resident):
+    class Noted(training.Resident):
         def batches(self, epoch, runs):
             for batch in super().batches(epoch, runs):
                 shown.append(batch)
                 yield batch
 
-    monkeypatch.setattr(classifier, "Resident", Noted)
+    monkeypatch.setattr(training, "Resident", Noted)
     monkeypatch.setattr(stack, "Resident", Noted)
     X, _, y_bar = bars(60)
     model = quick(max_epochs=1, batch_size=1000).fit(X, y_bar)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from naysayer.common.checks import check_count, near, to_numpy
 from naysayer.engine import process
+from naysayer.engine.networks import NETWORKS
 from naysayer.engine.recipe import RECIPES, Recipe
 from naysayer.losses import Loss
 from naysayer.models import boosting
@@ -58,6 +60,7 @@ class Candidates:
 
     method: str | Sequence[str] | Mapping[str, Objective | None]
     network: Network
+    hidden: Sequence[int]
     loss: str | Loss
     lr: float | Sequence[float] | str
     schedule: Any
@@ -74,7 +77,21 @@ class Candidates:
 
     def _build_network(self, network: Network | None, shape: Sequence[int]) -> nn.Module | Callable[[], nn.Module]:
         """Give the module to copy, or the function that builds one."""
-        raise NotImplementedError
+        n_classes = len(self.classes_)
+        if isinstance(network, nn.Module):
+            return network
+        if callable(network):
+            return lambda: network(math.prod(shape), n_classes)
+        build = NETWORKS.get(str(network))
+        if build is None:
+            known = ", ".join(NETWORKS)
+            raise ValueError(
+                f"`network` must be one of {known}, a module, or a function that builds one; got {network!r}"
+            )
+        if isinstance(self.hidden, str) or not np.iterable(self.hidden):
+            raise ValueError(f"`hidden` must hold the widths of the hidden layers, as (128,) does; got {self.hidden!r}")
+        widths = [check_count(width, "`hidden`") for width in self.hidden]
+        return lambda: build(torch.Size(shape), n_classes, widths)
 
     def _candidates(self, examples: Examples) -> list[Candidate]:
         """Check the settings, and say what is trained: methods on networks, and trees."""

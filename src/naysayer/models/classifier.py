@@ -6,31 +6,22 @@ import contextlib
 import json
 import math
 import os
-import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Real
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor, nn
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
-from naysayer.common.checks import check_count, to_numpy
-from naysayer.common.fingerprint import fingerprint
-from naysayer.common.progress import Bar, progress_bar
+from naysayer.common.checks import to_numpy
 from naysayer.engine import processes
-from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
-from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, step_schedule
+from naysayer.engine.population import Schedule, pick_device
 from naysayer.engine.recipe import Recipe
-from naysayer.engine.source import Resident, Source, as_inputs, to_float
-from naysayer.engine.stream import Stream, in_passes
+from naysayer.engine.stream import Stream
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
@@ -39,37 +30,17 @@ from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.planning import labels_needed
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
-from naysayer.models.candidates import OTHERS, Candidate, Candidates, Network, Parts, network_name
-from naysayer.models.defaults import is_consistency
-from naysayer.models.members import N_TURNS, Boosted, Examples, Forest, Member, Neighbours, Networks, member_from_dict
+from naysayer.models.candidates import Network
+from naysayer.models.inputs import Inputs
+from naysayer.models.members import Examples, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
 from naysayer.models.streaming import fit_stream, partial_fit
+from naysayer.models.training import Trained, Training
 from naysayer.objectives import Objective
 
-WORTH_COMPILING = 1_000_000  # examples seen in all, by a residual network on CUDA: compiling takes a minute
 
-
-@dataclass(frozen=True)
-class _Last:
-    """What a fit leaves for the next, if that starts warm: a digest of its examples, its parts, and its networks."""
-
-    examples: str
-    parts: Parts
-    members: dict[tuple[str, str | None, float], Networks]
-
-
-@dataclass(frozen=True)
-class _Trained:
-    """A member, what is said of it, and its probabilities of the rows that it held out, (R, N, K)."""
-
-    member: Member
-    about: dict[str, Any]
-    objective: Objective | None
-    held_out: NDArray[np.float32]
-
-
-class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
+class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
     """Learn from labels that say what examples are not, and tell how accurate the model is from such labels alone.
 
     Several members learn: networks by several methods, and trees. Each consists of runs that hold out different rows.
@@ -294,194 +265,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         told = labels[said], weights[0], len(self.classes_), self.transition
         return Examples(scaled[known], *told, scaled[other], weights[1])
 
-    def _go_on(self, examples: Examples, parts: Parts) -> Parts:
-        """Give the parts of the last fit if it had the same examples; else forget that fit."""
-        told = [
-            examples.inputs,
-            examples.labels,
-            examples.weight,
-            self.n_seeds,
-            self.validation_fraction,
-            self.patience,
-        ]
-        same = fingerprint({"examples": [t.numpy() if isinstance(t, Tensor) else t for t in told]})
-        last: _Last | None = getattr(self, "_last", None)
-        if last is None or last.examples != same:
-            last = self._last = _Last(same, parts, {})
-        return last.parts
-
-    # ---- training -------------------------------------------------------------------------------------------
-
-    def _train(self, candidates: list[Candidate], parts: Parts, examples: Examples) -> tuple[list[_Trained], bool]:
-        """Train every candidate; give what came of them, and whether training was interrupted."""
-        trained: list[_Trained] = []
-        interrupted = False
-        self.trials_: list[dict[str, Any]] = []
-        self.failed_: list[str] = []
-        history: list[dict[str, Any]] = []
-        total = sum(candidate.epochs or 30 for candidate in candidates)
-        with progress_bar(total, "training", show=self.verbose > 0 and processes.is_first()) as shown:
-            bar = self._telling(shown)
-            for candidate in candidates:
-                bar(0, f"training {candidate.method}")
-                if trained and self._is_over():
-                    break
-                try:
-                    if candidate.method in OTHERS:
-                        other = self._train_other(candidate, parts, examples)
-                        cut_short = self._is_over() and np.isnan(other.held_out[0, parts.held_out]).any()
-                        if not cut_short or not trained:  # fewer rows could be judged with it than without
-                            trained.append(other)
-                        bar(30)
-                    else:
-                        came, interrupted = self._train_networks(candidate, parts, examples, bar, history)
-                        trained += came
-                except KeyboardInterrupt:
-                    interrupted = True
-                if interrupted:
-                    break
-        self.history_ = {k: np.array([row[k] for row in history]) for k in (history[0] if history else ())}
-        if self.failed_:
-            warnings.warn(f"{len(self.failed_)} runs were stopped: {self.failed_[0]}", ConvergenceWarning, stacklevel=3)
-        if trained:
-            return trained, interrupted
-        if interrupted:
-            raise KeyboardInterrupt  # before the first epoch ended: there is nothing to keep
-        self._drop_checkpoints(candidates)
-        raise ValueError(f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`")
-
-    def _train_networks(
-        self,
-        candidate: Candidate,
-        parts: Parts,
-        examples: Examples,
-        bar: Bar,
-        history: list[dict[str, Any]],
-    ) -> tuple[list[_Trained], bool]:
-        """Train a method's runs, all learning rates at once; each rate is a member."""
-        assert candidate.objective is not None
-        n_rates, n_seeds = len(candidate.rates), len(parts.seeds)
-        runs = self._population(candidate, parts.seeds, examples)
-        if self.warm_start:
-            self._start_from_last(candidate, runs)
-        chooses = parts.choosing is not None  # an epoch, by labels that then cannot judge it
-        watched = parts.held_out if parts.choosing is None else parts.choosing
-        judged = parts.held_out[:, watched.shape[1] if chooses else 0 :]
-        source, n_legs = self._source(candidate, examples, parts, np.tile(watched, (n_rates, 1)))
-        runs.fit(
-            source,
-            max_epochs=candidate.epochs * n_legs,
-            select="accuracy" if chooses else "last",
-            groups=np.repeat(np.arange(n_rates), n_seeds).tolist(),
-            patience=self.patience if chooses else None,
-            checkpoint=self._checkpoint(candidate),
-            until=self._deadline,
-            bar=lambda *_: bar(1 / n_legs),
-        )
-        done = len(runs.history.get("loss", ()))
-        if done == 0:
-            return [], runs.interrupted
-        bar(candidate.epochs - done / n_legs)  # the epochs it did not need
-        for epoch in range(done):
-            for m in range(runs.n_runs):
-                row = {k: float(v[epoch, m]) for k, v in runs.history.items()}
-                history.append(
-                    {"method": candidate.method, "lr": runs.lr[m], "seed": m % n_seeds, "epoch": epoch} | row
-                )
-        self.failed_ += [f"{candidate.method}, run {m}: {what}" for m, what in runs.failed.items()]
-        device = pick_device(self.device)
-        came = []
-        for i, rate in enumerate(candidate.rates):
-            members = np.arange(i * n_seeds, (i + 1) * n_seeds)
-            about = self._about(candidate, rate, int(runs.best_epoch[members[0]]) // n_legs)
-            if any(int(m) in runs.failed for m in members):
-                about["epoch"] = (done - 1) // n_legs
-                continue
-            parameters, buffers = (
-                {k: v[members].to(device) for k, v in part.items()} for part in (runs.parameters, runs.buffers)
-            )
-            decoder = candidate.objective if candidate.objective.decodes else None
-            module = runs.module.to(device)
-            member = Networks(network_name(candidate.network), module, parameters, buffers, decoder)
-            if self.warm_start:
-                self._last.members[candidate.method, network_name(candidate.network), rate] = member
-            came.append(_Trained(member, about, candidate.objective, member.held_out(examples.inputs, judged)))
-        return came, runs.interrupted
-
-    def _source(
-        self, candidate: Candidate, examples: Examples, parts: Parts, watched: NDArray[np.int64]
-    ) -> tuple[Source, int]:
-        """What a candidate learns from, and how many of the engine's epochs make a pass over it."""
-        if examples.stream is not None:
-            return examples.stream, examples.stream.n_legs
-        inputs, labels, weight, rows = _shown(candidate.recipe, examples, parts)
-        rows = np.tile(rows, (len(candidate.rates), 1))
-        told = {"sample_weight": weight, "rows": rows, "validation_rows": watched}
-        return Resident(inputs, labels, len(self.classes_), **told), 1
-
-    def _start_from_last(self, candidate: Candidate, runs: Population) -> None:
-        """Start the runs of a candidate where those of the last fit ended."""
-        n_seeds = runs.n_runs // len(candidate.rates)
-        for i, rate in enumerate(candidate.rates):
-            last = self._last.members.get((candidate.method, network_name(candidate.network), rate))
-            if last is not None:
-                for state, before in ((runs.parameters, last.parameters), (runs.buffers, last.buffers)):
-                    for name, tensor in before.items():
-                        state[name][i * n_seeds : (i + 1) * n_seeds] = tensor.to(state[name])
-
-    def _train_other(self, candidate: Candidate, parts: Parts, examples: Examples) -> _Trained:
-        """Train a member that is no network; of several processes, one does."""
-        member, held_out = processes.from_first(lambda: self._train_alone(candidate, parts, examples))
-        return _Trained(member, self._about(candidate, None, None), None, held_out)
-
-    def _train_alone(
-        self, candidate: Candidate, parts: Parts, examples: Examples
-    ) -> tuple[Member, NDArray[np.float32]]:
-        if candidate.method == "forest":
-            return Forest.train(examples, parts.seeds[0])
-        if candidate.method == "boosting":
-            return Boosted.train(examples, parts.seeds[0], parts.held_out, self._deadline)
-        turns = N_TURNS if candidate.method == "discriminant" else 0
-        return Neighbours.train(examples, parts.held_out, candidate.objective, turns)
-
-    def _about(self, candidate: Candidate, rate: float | None, epoch: int | None) -> dict[str, Any]:
-        """Begin what is said of a member; its accuracy and weight are not known yet."""
-        about = {"method": candidate.method, "network": network_name(candidate.network), "lr": rate, "epoch": epoch}
-        about |= {"estimated_accuracy": None, "weight": 0.0}
-        self.trials_.append(about)
-        return about
-
-    def _population(self, candidate: Candidate, seeds: list[int], examples: Examples) -> Population:
-        """Build the runs of a candidate: one for each learning rate and seed."""
-        assert candidate.objective is not None
-        n, shape = len(examples.labels), examples.inputs.shape[1:]
-        batch, defaults, epochs = self.batch_size, candidate.defaults, candidate.epochs
-        if batch == "auto":
-            batch = int(np.clip(2 ** round(np.log2(max(1, n / 30))), 16, 256))
-        schedule = defaults.schedule if self.schedule == "auto" else self.schedule
-        if isinstance(schedule, str):
-            warm_up = min(defaults.warm_up, epochs // 5)
-            schedule = cosine_schedule(epochs, warm_up) if schedule == "cosine" else step_schedule()
-        if callable(schedule) and examples.stream is not None:
-            schedule = in_passes(schedule, examples.stream.n_legs)
-        fast = candidate.kind == "residual" and pick_device(self.device).type == "cuda"
-        return Population(
-            self._build_network(candidate.network, shape),
-            candidate.objective,
-            seeds=seeds * len(candidate.rates),
-            lr=np.repeat(candidate.rates, len(seeds)).tolist(),
-            weight_decay=defaults.weight_decay if self.weight_decay == "auto" else self.weight_decay,  # type: ignore[arg-type]
-            optimizer=defaults.optimizer if self.optimizer == "auto" else self.optimizer,
-            momentum=self.momentum,
-            schedule=schedule,
-            recipe=candidate.recipe,
-            batch_size=check_count(batch, "`batch_size`"),
-            precision="bfloat16" if fast else "float32",
-            compiled=fast and epochs * n >= WORTH_COMPILING,
-            device=self.device,
-        )
-
-    def _keep(self, trained: list[_Trained], judge: HeldOut) -> None:
+    def _keep(self, trained: list[Trained], judge: HeldOut) -> None:
         """Keep the members that have a weight, and tell how accurate they are together."""
         pool = judge.pool()
         sample, _ = take(judge.labels, judge.n_classes, judge.transition, judge.sample_weight)
@@ -521,137 +305,6 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         """Whether the accuracy is above that of guessing, with confidence."""
         check_is_fitted(self, "members_")
         return bool(self.estimated_accuracy_.low > 1.0 / len(self.classes_))
-
-    def _telling(self, bar: Bar) -> Bar:
-        """Call `on_epoch` whenever the bar is told of an epoch."""
-
-        def both(advance: float = 1, label: str | None = None) -> None:
-            bar(advance, label)
-            if advance > 0 and self.on_epoch is not None:
-                self.on_epoch()
-
-        return both
-
-    def _check_time_limit(self) -> float | None:
-        """Give the moment at which training has to end."""
-        limit = self.time_limit
-        if limit is None:
-            return None
-        if not isinstance(limit, Real) or not limit > 0:
-            raise ValueError(f"`time_limit` must be a positive number of seconds, or None; got {limit!r}")
-        return time.monotonic() + float(limit)
-
-    def _is_over(self) -> bool:
-        """Whether the time is up, by the clock of the first process if there are several."""
-        until = self._deadline
-        return until is not None and processes.from_first(lambda: time.monotonic() >= until)
-
-    def _take(self, X: Any, *, reset: bool) -> Tensor:
-        """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
-        if isinstance(X, Tensor):
-            X = (X if X.dtype == torch.uint8 else X.float()).detach().cpu().numpy()
-        given, X = X, self._laid_out(X, reset)
-        images = getattr(X, "dtype", None) == np.uint8 and np.ndim(X) > 2  # a table of bytes is a table
-        X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=None if images else np.float32
-        )
-        if hasattr(X, "toarray"):
-            if X.shape[0] * X.shape[1] > 2**31:
-                raise ValueError(
-                    f"sparse `X` is made dense and must have at most 2**31 entries; got shape {X.shape}; "
-                    f"reduce it first, for instance with TruncatedSVD"
-                )
-            X = X.toarray()
-        if not reset and X.shape[1:] != tuple(self.center_.shape):
-            came = getattr(given, "shape", X.shape)[1:]
-            raise ValueError(
-                f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {came}"
-            )
-        inputs = as_inputs(X)
-        bytes_of_floats = not reset and inputs.dtype == torch.uint8 and X.ndim == 4 and bool((self.scale_ == 1).all())
-        return to_float(inputs) if bytes_of_floats else inputs
-
-    def _laid_out(self, X: Any, reset: bool) -> Any:
-        """Give images as (N, C, H, W), whichever way they come, and all else as it is."""
-        if isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) > 1:
-            if len({np.shape(image) for image in X}) > 1:
-                raise ValueError("all images of `X` must have the same shape; bring them to one size first")
-            X = np.stack([np.asarray(image) for image in X])
-        if not isinstance(X, np.ndarray) or X.ndim not in (3, 4):
-            return X
-        if not (self._sees_images() if reset else self.center_.dim() == 3 and X.shape[1:] != self.center_.shape):
-            return X
-        if X.dtype.kind in "iu" and X.size and X.min() >= 0 and X.max() <= 255:
-            X = X.astype(np.uint8, copy=False)
-        if X.ndim == 3:
-            return X[:, None]
-        return np.moveaxis(X, 3, 1) if X.shape[3] <= 4 < X.shape[1] else X
-
-    def _sees_images(self) -> bool:
-        """Whether an `X` of 3 or 4 axes is of images: the network takes nothing else, or their views are ours."""
-        return network_name(self.network) in FOR_IMAGES or self._distorts()
-
-    def _distorts(self) -> bool:
-        """Whether the recipe is that of consistent views, and these are its own, not the caller's."""
-        return is_consistency(self.recipe) and (isinstance(self.recipe, str) or self.recipe.augment is None)
-
-    def _learn_scale(self, inputs: Tensor) -> None:
-        """Remember each feature's mean and deviation; constant features get deviation 1."""
-        shape = inputs.shape[1:]
-        self.center_, self.scale_ = torch.zeros(shape), torch.ones(shape)
-        if inputs.dtype == torch.uint8:
-            self.scale_ *= 255.0
-        elif inputs.dim() == 4 and (network_name(self.network) in RESIDUAL or self._distorts()):
-            low, high = float(inputs.min()), float(inputs.max())
-            if low < 0 or high > 1:
-                raise ValueError(
-                    f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
-                    f"pass bytes as uint8"
-                )
-        elif self.standardize:
-            scale, center = torch.std_mean(inputs.double(), dim=0, correction=0)
-            self.center_ = center.float()
-            self.scale_ = torch.where(scale > 1e-7 * center.abs().clamp(min=1e-30), scale, 1.0).float()
-
-    def _scaled(self, inputs: Tensor) -> Tensor:
-        return (inputs - self.center_) / self.scale_
-
-    def _build_network(self, network: Network | None, shape: Sequence[int]) -> nn.Module | Callable[[], nn.Module]:
-        """Give the module to copy, or the function that builds one."""
-        n_classes = len(self.classes_)
-        if isinstance(network, nn.Module):
-            return network
-        if callable(network):
-            return lambda: network(math.prod(shape), n_classes)
-        build = NETWORKS.get(str(network))
-        if build is None:
-            known = ", ".join(NETWORKS)
-            raise ValueError(
-                f"`network` must be one of {known}, a module, or a function that builds one; got {network!r}"
-            )
-        if isinstance(self.hidden, str) or not np.iterable(self.hidden):
-            raise ValueError(f"`hidden` must hold the widths of the hidden layers, as (128,) does; got {self.hidden!r}")
-        widths = [check_count(width, "`hidden`") for width in self.hidden]
-        return lambda: build(torch.Size(shape), n_classes, widths)
-
-    def _checkpoint(self, candidate: Candidate) -> Path | None:
-        if self.checkpoint is None or candidate.method in OTHERS:
-            return None
-        name = network_name(candidate.network)
-        return Path(self.checkpoint) / f"{candidate.method}{'' if name in (None, 'mlp') else '-' + name}.safetensors"
-
-    def _drop_checkpoints(self, candidates: Iterable[Candidate]) -> None:
-        """Training is over: what it saved on the way is no longer needed."""
-        if not processes.is_first():
-            return
-        for candidate in candidates:
-            path = self._checkpoint(candidate)
-            if path is not None:
-                for left in (path, *path.parent.glob(f".{path.name}.*")):  # the latter of one that was killed
-                    left.unlink(missing_ok=True)
-        if self.checkpoint is not None:
-            with contextlib.suppress(OSError):
-                Path(self.checkpoint).rmdir()
 
     # ---- predicting -----------------------------------------------------------------------------------------
 
@@ -772,24 +425,3 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             named = one["network"] or self.network if one["kind"] == "networks" else None
             build = None if named is None else self._build_network(named, fitted["shape"])
             self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))
-
-
-def _shown(recipe: Recipe, examples: Examples, parts: Parts) -> tuple[Tensor, NDArray[Any], Any, NDArray[np.int64]]:
-    """Give what runs are shown: inputs, labels, weights, and the rows of each run.
-
-    Where rows without a label teach something, these are all there are, and copies of those held out, of which a run
-    sees all but the labels.
-    """
-    if not recipe.unlabelled:
-        return examples.inputs, examples.labels, examples.weight, parts.rows
-    n, n_others, held_out = len(examples.labels), len(examples.unlabelled), np.unique(parts.held_out)
-    inputs = torch.cat([examples.inputs, examples.unlabelled, examples.inputs[torch.from_numpy(held_out)]])
-    labels, told = np.zeros((len(inputs), examples.n_classes), dtype=bool), examples.labels
-    labels[:n] = told if told.ndim == 2 else np.eye(examples.n_classes, dtype=bool)[told]
-    weight = examples.weight
-    if weight is not None:
-        others = np.empty(0) if examples.unlabelled_weight is None else examples.unlabelled_weight
-        weight = np.concatenate([weight, others, weight[held_out]])
-    copies = n + n_others + np.searchsorted(held_out, parts.held_out)
-    others_rows = np.tile(np.arange(n, n + n_others), (len(copies), 1))
-    return inputs, labels, weight, np.hstack([parts.rows, others_rows, copies])

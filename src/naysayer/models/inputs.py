@@ -1,0 +1,96 @@
+"""What a classifier is given, as tensors: features checked, images laid out, both scaled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from naysayer.engine.networks import FOR_IMAGES, RESIDUAL
+from naysayer.engine.recipe import Recipe
+from naysayer.engine.source import as_inputs, to_float
+from naysayer.models.candidates import Network, network_name
+from naysayer.models.defaults import is_consistency
+
+
+class Inputs:
+    """The part of a classifier that reads features; its settings are those of the classifier."""
+
+    network: Network
+    recipe: str | Recipe
+    standardize: bool
+    center_: Tensor
+    scale_: Tensor
+
+    def _take(self, X: Any, *, reset: bool) -> Tensor:
+        """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
+        if isinstance(X, Tensor):
+            X = (X if X.dtype == torch.uint8 else X.float()).detach().cpu().numpy()
+        given, X = X, self._laid_out(X, reset)
+        images = getattr(X, "dtype", None) == np.uint8 and np.ndim(X) > 2  # a table of bytes is a table
+        X = validate_data(
+            self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=None if images else np.float32
+        )
+        if hasattr(X, "toarray"):
+            if X.shape[0] * X.shape[1] > 2**31:
+                raise ValueError(
+                    f"sparse `X` is made dense and must have at most 2**31 entries; got shape {X.shape}; "
+                    f"reduce it first, for instance with TruncatedSVD"
+                )
+            X = X.toarray()
+        if not reset and X.shape[1:] != tuple(self.center_.shape):
+            came = getattr(given, "shape", X.shape)[1:]
+            raise ValueError(
+                f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {came}"
+            )
+        inputs = as_inputs(X)
+        bytes_of_floats = not reset and inputs.dtype == torch.uint8 and X.ndim == 4 and bool((self.scale_ == 1).all())
+        return to_float(inputs) if bytes_of_floats else inputs
+
+    def _laid_out(self, X: Any, reset: bool) -> Any:
+        """Give images as (N, C, H, W), whichever way they come, and all else as it is."""
+        if isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) > 1:
+            if len({np.shape(image) for image in X}) > 1:
+                raise ValueError("all images of `X` must have the same shape; bring them to one size first")
+            X = np.stack([np.asarray(image) for image in X])
+        if not isinstance(X, np.ndarray) or X.ndim not in (3, 4):
+            return X
+        if not (self._sees_images() if reset else self.center_.dim() == 3 and X.shape[1:] != self.center_.shape):
+            return X
+        if X.dtype.kind in "iu" and X.size and X.min() >= 0 and X.max() <= 255:
+            X = X.astype(np.uint8, copy=False)
+        if X.ndim == 3:
+            return X[:, None]
+        return np.moveaxis(X, 3, 1) if X.shape[3] <= 4 < X.shape[1] else X
+
+    def _sees_images(self) -> bool:
+        """Whether an `X` of 3 or 4 axes is of images: the network takes nothing else, or their views are ours."""
+        return network_name(self.network) in FOR_IMAGES or self._distorts()
+
+    def _distorts(self) -> bool:
+        """Whether the recipe is that of consistent views, and these are its own, not the caller's."""
+        return is_consistency(self.recipe) and (isinstance(self.recipe, str) or self.recipe.augment is None)
+
+    def _learn_scale(self, inputs: Tensor) -> None:
+        """Remember each feature's mean and deviation; constant features get deviation 1."""
+        shape = inputs.shape[1:]
+        self.center_, self.scale_ = torch.zeros(shape), torch.ones(shape)
+        if inputs.dtype == torch.uint8:
+            self.scale_ *= 255.0
+        elif inputs.dim() == 4 and (network_name(self.network) in RESIDUAL or self._distorts()):
+            low, high = float(inputs.min()), float(inputs.max())
+            if low < 0 or high > 1:
+                raise ValueError(
+                    f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
+                    f"pass bytes as uint8"
+                )
+        elif self.standardize:
+            scale, center = torch.std_mean(inputs.double(), dim=0, correction=0)
+            self.center_ = center.float()
+            self.scale_ = torch.where(scale > 1e-7 * center.abs().clamp(min=1e-30), scale, 1.0).float()
+
+    def _scaled(self, inputs: Tensor) -> Tensor:
+        return (inputs - self.center_) / self.scale_
