@@ -1064,6 +1064,14 @@ def filled(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("command", [("labels", "--out", "labels.csv"), ("people",), ("doctor",)])
+def test_what_is_for_answers_about_items_says_that_this_is_a_survey(command, filled, naysayer):
+    name, *options = command
+    done = naysayer(name, str(filled), *options)
+    assert done.code == 2
+    assert "must be a store of answers about items; it is a survey's; see it with naysayer survey FILE" in done.err
+
+
 def test_rows_are_exported_as_they_were_shown(filled, tmp_path, naysayer):
     for ending in ("csv", "json", "jsonl"):
         out = tmp_path / f"rows.{ending}"
