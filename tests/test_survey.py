@@ -1042,6 +1042,18 @@ EXPORTED = ask(
 )
 
 
+def test_the_command_counts_one_person_as_one(tmp_path, naysayer):
+    file = tmp_path / "survey.toml"
+    file.write_text('title = "T"\n[[questions]]\nid = "a"\ntext = "Q"\nkind = "public"\noptions = ["x", "y"]\n')
+    with closing(SurveyStore(tmp_path / "survey.db", read_survey(file))) as store:
+        store.add("1" * 32, {"a": {"is": "x"}})
+    said = naysayer("survey", str(file), "--results").out
+    assert "T: 1 respondent; no result is of fewer than 10" in said
+    assert "Q (as answered, 1 answer)" in said
+    done = naysayer("export", str(tmp_path / "survey.db"), "--out", str(tmp_path / "rows.csv"))
+    assert "1 respondent is in" in done.out
+
+
 @pytest.fixture
 def filled(tmp_path):
     path = tmp_path / "survey.db"
@@ -1050,6 +1062,14 @@ def filled(tmp_path):
     store.add("2" * 32, {"day": {"is": "plain"}})
     store.close()
     return path
+
+
+@pytest.mark.parametrize("command", [("labels", "--out", "labels.csv"), ("people",), ("doctor",)])
+def test_what_is_for_answers_about_items_says_that_this_is_a_survey(command, filled, naysayer):
+    name, *options = command
+    done = naysayer(name, str(filled), *options)
+    assert done.code == 2
+    assert "must be a store of answers about items; it is a survey's; see it with naysayer survey FILE" in done.err
 
 
 def test_rows_are_exported_as_they_were_shown(filled, tmp_path, naysayer):

@@ -475,7 +475,7 @@ def test_the_command_serves_and_tells_the_results(place, run):
     assert (server.returncode, rest, errors) == (0, "", "")
     code, out, err = run(place, "--results")
     assert (code, err) == (0, "")
-    assert "Work and well-being: 1 respondents" in out
+    assert "Work and well-being: 1 respondent;" in out
     assert "no result is of fewer than 10" in out
     assert "Results are shown from 10 answers on; there is 1." in out
     assert "Nobody has answered this yet." in out

@@ -468,7 +468,7 @@ def test_the_owner_sees_no_result_of_few_people(browser, store, address):
     assert page.locator(".card", has_text="What about calibrated?").first.locator(".bar-chart").count() == 0
     assert page.locator(".cross thead th").all_inner_texts()[2] == "Words public2 qz", "without a number"
     assert page.locator(".cross td.none").count() == 5
-    assert "10 people who answered both are not in this table" in page.inner_text("#table")
+    assert "14 people who answered both are not in this table" in page.inner_text("#table")
     page.close()
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from naysayer.cli.console import Json, print_json, words
+from naysayer.common.words import count
 
 
 def export_store(
@@ -30,7 +31,7 @@ def export_store(
     if as_json:
         print_json({"answers": n, "standing": stand, "file": str(out)})
     elif n == stand:
-        print(f"{n:,} answers are in {out}")
+        print(f"{count(n, 'answer')} {'is' if n == 1 else 'are'} in {out}")
     else:
         print(f"{n:,} answers and undos are in {out}; {stand:,} answers stand")
 
@@ -48,7 +49,8 @@ def export_survey(store: str, out: Path, as_json: bool) -> None:
     if as_json:
         print_json({"respondents": n, "file": str(out)})
     else:
-        print(f"{n:,} respondents are in {out}, each as it was stored; the least number for results is not for rows")
+        said = f"{count(n, 'respondent')} {'is' if n == 1 else 'are'} in {out}"
+        print(f"{said}, each as it was stored; the least number for results is not for rows")
 
 
 def import_file(

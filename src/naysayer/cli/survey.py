@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from naysayer.cli.console import EndLinks, Host, Json, Port, Public, percent, print_json, print_table
+from naysayer.common.words import count
 
 
 def survey(
@@ -51,7 +52,8 @@ def _serve(asked: Any, answers: Any, host: str, port: int | None, public: str | 
         links = {"respondents": f"{site.origin}/s/{answers.key}", "results": site.invitation(answers.new_link())}
         serve(make_app(asked, answers, site), listener, lambda: _tell(asked, answers, site, links, as_json))
     if not as_json:
-        print(f"\nended; {answers.count():,} people have answered; --results prints what they say")
+        n = answers.count()
+        print(f"\nended; {count(n, 'person has', 'people have')} answered; --results prints what they say")
 
 
 def _tell(asked: Any, answers: Any, site: Any, links: dict[str, str], as_json: bool) -> None:
@@ -60,7 +62,7 @@ def _tell(asked: Any, answers: Any, site: Any, links: dict[str, str], as_json: b
         print_json(links)
     else:
         n_private = sum(question.private for question in asked.questions)
-        print(f"{asked.title}: {len(asked.questions)} questions, {n_private} of them private")
+        print(f"{asked.title}: {count(len(asked.questions), 'question')}, {n_private} of them private")
         print(f"for respondents, the same link for all: {links['respondents']}")
         print(f"for you alone, the results:             {links['results']}")
         if not site.local and not site.origin.startswith("https:"):
@@ -77,10 +79,11 @@ def _print_results(asked: Any, answers: Any, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print(f"{found['title']}: {found['respondents']:,} respondents; no result is of fewer than {found['minimum']:,}\n")
+    people = count(found["respondents"], "respondent")
+    print(f"{found['title']}: {people}; no result is of fewer than {found['minimum']:,}\n")
     for question, about in zip(asked.questions, found["questions"], strict=True):
         kind = about["mode"] or "as answered"
-        print(f"{about['text']} ({kind}, {about['answers']:,} answers)")
+        print(f"{about['text']} ({kind}, {count(about['answers'], 'answer')})")
         rows = [
             [option.text, percent(*(share[key] for key in ("estimate", "low", "high")))]
             for option, share in zip(question.options, about["shares"])

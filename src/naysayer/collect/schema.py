@@ -389,6 +389,11 @@ def version(connection: Connection) -> int:
             return int(text)
     # A file is one store; a server's database may have other tables beside ours.
     others = found if connection.dialect.name == "sqlite" else found & set(metadata.tables)
+    if "survey_meta" in others:
+        raise ValueError(
+            f"{name} must be a store of answers about items; it is a survey's; "
+            f"see it with naysayer survey FILE --results or naysayer export"
+        )
     if others:
         raise ValueError(
             f"{name} must be a store of naysayer's or empty; it has a table {min(others)!r} of something else; "
