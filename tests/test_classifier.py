@@ -879,6 +879,10 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
     ("change", "words"),
     [
         (
+            {"method": "forwrd"},
+            "neighbours, discriminant; got 'forwrd' (did you mean 'forward'?)",
+        ),
+        (
             {"method": "magic"},
             "cpe-t, proden, linear, forest, boosting, neighbours, discriminant; got 'magic'",
         ),
@@ -905,6 +909,15 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
             {"network": 7},
             "resnet34, a module, or a function that builds one; got 7",
         ),
+        (
+            {"network": torch.nn.Linear(5, 3)},
+            "`network` must take examples of the shape (4,), as `X` has them, and give logits; it raised: mat1",
+        ),
+        (
+            {"network": lambda: torch.nn.Linear(4, 3)},
+            "a function that is given for `network` must take (n_features, n_classes); too many positional arguments",
+        ),
+        ({"network": lambda n, k: n + k}, "a function that is given for `network` must give a module; got int"),
         ({"network": "convolution"}, 'network "convolution" is for images of shape (C, S, S); got examples of (4,)'),
         ({"hidden": (0,)}, "`hidden` must be a whole number of at least 1; got 0"),
         ({"hidden": (8, 2.5)}, "`hidden` must be a whole number of at least 1; got 2.5"),
@@ -918,9 +931,11 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
         ({"lr": "fast"}, "`lr` must be 'auto', a positive number or some of them; got 'fast'"),
         ({"lr": None}, "`lr` must be 'auto', a positive number or some of them; got None"),
         ({"lr": [[0.1]]}, "`lr` must be 'auto', a positive number or some of them"),
+        ({"weight_decay": "much"}, "`weight_decay` must be finite and not negative; got 'much'"),
         ({"weight_decay": -1.0}, "`weight_decay` must be finite and not negative"),
         ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd, nesterov; got 'lion'"),
         ({"momentum": 1.0}, "`momentum` must be from 0 up and below 1; got 1.0"),
+        ({"momentum": "high"}, "`momentum` must be from 0 up and below 1; got 'high'"),
         ({"momentum": -0.1}, "`momentum` must be from 0 up and below 1; got -0.1"),
         ({"schedule": "linear"}, "`schedule` must be None, 'cosine', 'step' or a function; got 'linear'"),
         ({"schedule": 0.5}, "`schedule` must be None, 'cosine', 'step' or a function; got 0.5"),
@@ -931,6 +946,7 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1; got 0"),
         ({"batch_size": "large"}, "`batch_size` must be a whole number of at least 1; got 'large'"),
         ({"n_seeds": 0}, "`n_seeds` must be a whole number of at least 1; got 0"),
+        ({"validation_fraction": None}, "`validation_fraction` must be between 0 and 1; got None"),
         ({"validation_fraction": 0.0}, "`validation_fraction` must be between 0 and 1; got 0.0"),
         ({"validation_fraction": 1.0}, "`validation_fraction` must be between 0 and 1; got 1.0"),
         ({"beta": np.inf, "method": "ascent"}, "`beta` must be a finite number; got inf"),

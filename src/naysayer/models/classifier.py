@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import json
 import math
 import os
@@ -622,7 +624,7 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         if isinstance(network, nn.Module):
             return network
         if callable(network):
-            return lambda: network(math.prod(shape), n_classes)
+            return functools.partial(_called, network, math.prod(shape), n_classes)
         build = NETWORKS.get(str(network))
         if build is None:
             known = ", ".join(NETWORKS)
@@ -772,6 +774,18 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             named = one["network"] or self.network if one["kind"] == "networks" else None
             build = None if named is None else self._build_network(named, fitted["shape"])
             self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))
+
+
+def _called(build: Callable[[int, int], nn.Module], n_features: int, n_classes: int) -> nn.Module:
+    """Build a network of one's own."""
+    try:
+        inspect.signature(build).bind(n_features, n_classes)
+    except TypeError as error:
+        raise ValueError(f"a function that is given for `network` must take (n_features, n_classes); {error}") from None
+    module = build(n_features, n_classes)
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"a function that is given for `network` must give a module; got {type(module).__name__}")
+    return module
 
 
 def _shown(recipe: Recipe, examples: Examples, parts: Parts) -> tuple[Tensor, NDArray[Any], Any, NDArray[np.int64]]:
