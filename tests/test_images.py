@@ -272,8 +272,11 @@ def test_time_runs_out_after_an_epoch():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"recipe": "consistant"}, "one of auto, plain, consistency; got 'consistant' (did you mean 'consistency'?)"),
-        ({"recipe": 7}, "`recipe` must be a Recipe or one of auto, plain, consistency; got '7'"),
+        (
+            {"recipe": "consistant"},
+            "one of auto, plain, consistency, progressive; got 'consistant' (did you mean 'consistency'?)",
+        ),
+        ({"recipe": 7}, "`recipe` must be a Recipe or one of auto, plain, consistency, progressive; got '7'"),
         (
             {"recipe": Consistency(lambda x, codes: x[:, 1:])},
             "`augment` must keep the shape of what it is given, (",

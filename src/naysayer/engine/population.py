@@ -285,6 +285,11 @@ class Population:
         members = _members(groups, self.n_runs)
         source = self._source(X, y_bar, rows, validation_rows, test, sample_weight)
         together = self._together()
+        if self.recipe.remembers and (self.reduce is not None or not isinstance(source, Resident)):
+            raise ValueError(
+                f"`recipe` must be another where rows are not all here; {type(self.recipe).__name__} keeps something "
+                f"of each, and needs arrays and one process"
+            )
         if together is not None and isinstance(source, Resident):
             source = source.part_of(together.rank, together.size)
         source.prepare(self.seeds, self.batch_size, self.device)

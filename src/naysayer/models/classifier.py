@@ -102,7 +102,8 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
     optimizer, momentum : "adam", which "auto" takes, "adamw", "sgd" or "nesterov".
     schedule : of the learning rate: None, which "auto" takes, "cosine", "step" or a function from epoch to factor.
     recipe : how a step uses network, views and objective: "plain", "consistency" (several views of each example, which
-        must agree; rows without a label help, too), another name in :data:`naysayer.engine.recipe.RECIPES`, or a
+        must agree; rows without a label help, too), "progressive" (what `method` "proden" draws each example to is kept
+        from epoch to epoch), another name in :data:`naysayer.engine.recipe.RECIPES`, or a
         :class:`~naysayer.engine.recipe.Recipe`. "auto" is "consistency" for residual networks, else "plain".
     max_epochs : number of epochs; "auto" is 100. With the plain recipe, `method` "auto" takes at most 30 (60 for the
         linear network), or fewer if there are millions of rows.

@@ -53,6 +53,7 @@ class Recipe:
     """
 
     captured = True  # whether a step of it may be captured in a CUDA graph: it never waits for the device
+    remembers = False  # whether it keeps something of each row, and so needs them all at once, in one process
     unlabelled = False  # whether examples of which nothing is known teach it something
 
     def __init__(self, augment: Augment | None = None) -> None:
