@@ -34,6 +34,7 @@ from naysayer import ComplementaryClassifier, complement, losses, metrics, trans
 from naysayer.data import datasets
 from naysayer.engine import population as training
 from naysayer.engine import stack
+from naysayer.engine.recipe import Consistency, Recipe
 from naysayer.measure import planning
 from naysayer.models import boosting, classifier, members, saving
 from naysayer.objectives import OBJECTIVES, Forward, GradientAscent
@@ -1353,6 +1354,45 @@ def test_a_network_of_ones_own_must_be_given_again(tmp_path, digits):
     model = quick(network=build, max_epochs=2, schedule=lambda epoch: 1.0, loss=lambda z: z).fit(X, y_bar)
     model.save(tmp_path)
     same_model(model, ComplementaryClassifier.load(tmp_path, network=build), X)
+
+
+def test_a_recipe_that_was_given_is_saved_with_its_settings(tmp_path):
+    X, _, y_bar = blobs()
+    recipe = Consistency(n_strong=1, weight=0.5, rise=3, average=0.0)
+    model = quick(recipe=recipe, max_epochs=2, loss=losses.mean_absolute_error).fit(X, y_bar)
+    model.save(tmp_path)
+    back = ComplementaryClassifier.load(tmp_path)
+    assert type(back.recipe) is Consistency
+    assert back.recipe.settings() == recipe.settings()
+    assert back.loss == "mean_absolute_error"
+    same_model(model, back, X)
+    same_model(model, back.fit(X, y_bar), X)
+    told = json.loads((tmp_path / "model.json").read_text())
+    told["settings"]["recipe"]["name"] = "agreement"
+    (tmp_path / "model.json").write_text(json.dumps(told))
+    with raises(f"the model at {tmp_path} was trained by a recipe that is not known here"):
+        ComplementaryClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"recipe": Consistency(lambda x, codes: x)}, "plain, consistency, progressive; got 'your own Consistency'"),
+        ({"recipe": type("Mine", (Recipe,), {})()}, "plain, consistency, progressive; got 'your own Mine'"),
+        ({"schedule": lambda epoch: 1.0}, "`schedule` must be None, 'cosine', 'step' or a function; got 'your own"),
+        ({"method": "free", "loss": lambda z: -z}, "or one of cross_entropy, mean_absolute_error, mean_squared_error"),
+        ({"method": {"mine": Forward(3)}}, "discriminant; got 'your own objectives'"),
+    ],
+)
+def test_a_loaded_model_never_trains_by_other_settings_than_its_own(own, words, tmp_path):
+    X, _, y_bar = blobs()
+    model = quick(**({"max_epochs": 1} | own)).fit(X, y_bar)
+    model.save(tmp_path)
+    back = ComplementaryClassifier.load(tmp_path)
+    same_model(model, back, X)
+    with raises(words):
+        back.fit(X, y_bar)
+    same_model(model, back.set_params(**own).fit(X, y_bar), X)
 
 
 def test_a_model_is_json_and_safetensors_and_no_pickle(tmp_path, monkeypatch):

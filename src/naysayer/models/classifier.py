@@ -30,13 +30,14 @@ from naysayer.common.progress import Bar, progress_bar
 from naysayer.engine import processes
 from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
 from naysayer.engine.population import Population, Schedule, cosine_schedule, pick_device, step_schedule
-from naysayer.engine.recipe import Recipe
+from naysayer.engine.recipe import RECIPES, Recipe
 from naysayer.engine.source import Resident, Source, as_inputs, to_float
 from naysayer.engine.stream import Stream, in_passes
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.losses import Loss
+from naysayer.losses import name_of as loss_name
 from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.planning import labels_needed
 from naysayer.measure.sample import take
@@ -692,11 +693,19 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
         write_model(path, {"settings": self._settings_to_json(), "fitted": fitted, "extra": extra or {}}, tensors)
 
     def _settings_to_json(self) -> dict[str, Any]:
-        """The constructor's arguments, those that JSON can hold; the others are named, to be given again at load."""
+        """The constructor's arguments, those that JSON can hold.
+
+        Of a recipe, loss, schedule or method of one's own the name is kept, by which no fit begins; a network of one's
+        own is given again at load.
+        """
         out: dict[str, Any] = {}
         for name, value in self.get_params(deep=False).items():
-            if name == "loss" and callable(value):
-                value = getattr(value, "__name__", "custom")
+            if name == "recipe" and isinstance(value, Recipe):
+                value = _recipe_to_json(value)
+            elif name == "method" and isinstance(value, Mapping):
+                value = "your own objectives"
+            elif name in ("loss", "schedule") and callable(value):
+                value = (loss_name(value) if name == "loss" else None) or _of_ones_own(value)
             if name in ("checkpoint", "on_epoch"):
                 continue
             if name in ("classes", "transition") and value is not None:
@@ -740,6 +749,11 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             settings["network"] = network
         if "network" not in settings:
             raise ValueError("this model's network was a module of your own; pass it again as load(path, network=...)")
+        if isinstance(settings.get("recipe"), dict):
+            try:
+                settings["recipe"] = RECIPES[settings["recipe"].pop("name")](**settings["recipe"])
+            except (KeyError, TypeError, ValueError):
+                raise ValueError(f"the model at {path} was trained by a recipe that is not known here") from None
         known = cls().get_params(deep=False)
         model = cls(**{k: v for k, v in settings.items() if k in known} | {"device": device})
         try:
@@ -775,6 +789,18 @@ class ComplementaryClassifier(Candidates, ComplementaryMixin, BaseEstimator):  #
             named = one["network"] or self.network if one["kind"] == "networks" else None
             build = None if named is None else self._build_network(named, fitted["shape"])
             self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))
+
+
+def _recipe_to_json(recipe: Recipe) -> dict[str, Any] | str:
+    """Give the name and settings of a recipe of ours; of another, or with functions of one's own, a name alone."""
+    name = next((name for name, kind in RECIPES.items() if kind is type(recipe)), None)
+    settings = {} if name is None else recipe.settings()
+    return _of_ones_own(recipe) if name is None or any(map(callable, settings.values())) else {"name": name} | settings
+
+
+def _of_ones_own(value: Any) -> str:
+    """Name what cannot be saved, in a way that no table of ours knows."""
+    return f"your own {getattr(value, '__name__', type(value).__name__)}"
 
 
 def _called(build: Callable[[int, int], nn.Module], n_features: int, n_classes: int) -> nn.Module:

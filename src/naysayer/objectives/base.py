@@ -228,8 +228,8 @@ class Objective(nn.Module):
         return sample_weight.to(torch.get_default_dtype())
 
 
-def parameters_of(kind: type[Objective]) -> list[str]:
-    """Name the arguments of an objective's constructor; those that ``**options`` hands on are its parent's."""
+def parameters_of(kind: type) -> list[str]:
+    """Name the arguments of a constructor; those that ``**options`` hands on are its parent's."""
     named: list[str] = []
     for parent in kind.__mro__:
         constructor = vars(parent).get("__init__")

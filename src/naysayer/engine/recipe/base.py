@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from naysayer.engine.augment import codes
 from naysayer.engine.fused import fused
 from naysayer.engine.source import Batch, Reduce, Source, to_float
 from naysayer.objectives import Objective
+from naysayer.objectives.base import parameters_of
 
 Augment = Callable[[Tensor, Tensor], Tensor]
 Tensors = dict[str, Tensor]
@@ -58,6 +59,10 @@ class Recipe:
 
     def __init__(self, augment: Augment | None = None) -> None:
         self.augment = augment
+
+    def settings(self) -> dict[str, Any]:
+        """Give the constructor's arguments, each kept as an attribute of its name, so that a saved model has them."""
+        return {name: getattr(self, name) for name in parameters_of(type(self))}
 
     def begin(self, source: Source, runs: Runs) -> Tensors:
         """Make the tensors that are kept from step to step, (C, ...) each; checkpoints save them."""
