@@ -33,6 +33,7 @@ from helpers import as_sets, is_rows, raises
 from naysayer import ComplementaryClassifier, complement, losses, metrics, transition
 from naysayer.data import datasets
 from naysayer.engine import population, stack
+from naysayer.engine.recipe import Consistency, Recipe
 from naysayer.measure import planning
 from naysayer.models import boosting, members, saving, training
 from naysayer.objectives import OBJECTIVES, Forward, GradientAscent
@@ -878,6 +879,10 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
     ("change", "words"),
     [
         (
+            {"method": "forwrd"},
+            "neighbours, discriminant; got 'forwrd' (did you mean 'forward'?)",
+        ),
+        (
             {"method": "magic"},
             "cpe-t, proden, linear, forest, boosting, neighbours, discriminant; got 'magic'",
         ),
@@ -904,6 +909,15 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
             {"network": 7},
             "resnet34, a module, or a function that builds one; got 7",
         ),
+        (
+            {"network": torch.nn.Linear(5, 3)},
+            "`network` must take examples of the shape (4,), as `X` has them, and give logits; it raised: mat1",
+        ),
+        (
+            {"network": lambda: torch.nn.Linear(4, 3)},
+            "a function that is given for `network` must take (n_features, n_classes); too many positional arguments",
+        ),
+        ({"network": lambda n, k: n + k}, "a function that is given for `network` must give a module; got int"),
         ({"network": "convolution"}, 'network "convolution" is for images of shape (C, S, S); got examples of (4,)'),
         ({"hidden": (0,)}, "`hidden` must be a whole number of at least 1; got 0"),
         ({"hidden": (8, 2.5)}, "`hidden` must be a whole number of at least 1; got 2.5"),
@@ -917,9 +931,11 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
         ({"lr": "fast"}, "`lr` must be 'auto', a positive number or some of them; got 'fast'"),
         ({"lr": None}, "`lr` must be 'auto', a positive number or some of them; got None"),
         ({"lr": [[0.1]]}, "`lr` must be 'auto', a positive number or some of them"),
+        ({"weight_decay": "much"}, "`weight_decay` must be finite and not negative; got 'much'"),
         ({"weight_decay": -1.0}, "`weight_decay` must be finite and not negative"),
         ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd, nesterov; got 'lion'"),
         ({"momentum": 1.0}, "`momentum` must be from 0 up and below 1; got 1.0"),
+        ({"momentum": "high"}, "`momentum` must be from 0 up and below 1; got 'high'"),
         ({"momentum": -0.1}, "`momentum` must be from 0 up and below 1; got -0.1"),
         ({"schedule": "linear"}, "`schedule` must be None, 'cosine', 'step' or a function; got 'linear'"),
         ({"schedule": 0.5}, "`schedule` must be None, 'cosine', 'step' or a function; got 0.5"),
@@ -930,6 +946,7 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1; got 0"),
         ({"batch_size": "large"}, "`batch_size` must be a whole number of at least 1; got 'large'"),
         ({"n_seeds": 0}, "`n_seeds` must be a whole number of at least 1; got 0"),
+        ({"validation_fraction": None}, "`validation_fraction` must be between 0 and 1; got None"),
         ({"validation_fraction": 0.0}, "`validation_fraction` must be between 0 and 1; got 0.0"),
         ({"validation_fraction": 1.0}, "`validation_fraction` must be between 0 and 1; got 1.0"),
         ({"beta": np.inf, "method": "ascent"}, "`beta` must be a finite number; got inf"),
@@ -1336,6 +1353,45 @@ def test_a_network_of_ones_own_must_be_given_again(tmp_path, digits):
     model = quick(network=build, max_epochs=2, schedule=lambda epoch: 1.0, loss=lambda z: z).fit(X, y_bar)
     model.save(tmp_path)
     same_model(model, ComplementaryClassifier.load(tmp_path, network=build), X)
+
+
+def test_a_recipe_that_was_given_is_saved_with_its_settings(tmp_path):
+    X, _, y_bar = blobs()
+    recipe = Consistency(n_strong=1, weight=0.5, rise=3, average=0.0)
+    model = quick(recipe=recipe, max_epochs=2, loss=losses.mean_absolute_error).fit(X, y_bar)
+    model.save(tmp_path)
+    back = ComplementaryClassifier.load(tmp_path)
+    assert type(back.recipe) is Consistency
+    assert back.recipe.settings() == recipe.settings()
+    assert back.loss == "mean_absolute_error"
+    same_model(model, back, X)
+    same_model(model, back.fit(X, y_bar), X)
+    told = json.loads((tmp_path / "model.json").read_text())
+    told["settings"]["recipe"]["name"] = "agreement"
+    (tmp_path / "model.json").write_text(json.dumps(told))
+    with raises(f"the model at {tmp_path} was trained by a recipe that is not known here"):
+        ComplementaryClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"recipe": Consistency(lambda x, codes: x)}, "plain, consistency, progressive; got 'your own Consistency'"),
+        ({"recipe": type("Mine", (Recipe,), {})()}, "plain, consistency, progressive; got 'your own Mine'"),
+        ({"schedule": lambda epoch: 1.0}, "`schedule` must be None, 'cosine', 'step' or a function; got 'your own"),
+        ({"method": "free", "loss": lambda z: -z}, "or one of cross_entropy, mean_absolute_error, mean_squared_error"),
+        ({"method": {"mine": Forward(3)}}, "discriminant; got 'your own objectives'"),
+    ],
+)
+def test_a_loaded_model_never_trains_by_other_settings_than_its_own(own, words, tmp_path):
+    X, _, y_bar = blobs()
+    model = quick(**({"max_epochs": 1} | own)).fit(X, y_bar)
+    model.save(tmp_path)
+    back = ComplementaryClassifier.load(tmp_path)
+    same_model(model, back, X)
+    with raises(words):
+        back.fit(X, y_bar)
+    same_model(model, back.set_params(**own).fit(X, y_bar), X)
 
 
 def test_a_model_is_json_and_safetensors_and_no_pickle(tmp_path, monkeypatch):

@@ -674,7 +674,10 @@ def test_mistakes_in_the_line(refuses, tmp_path, monkeypatch, arguments, words):
         (["--seeds", "0"], "--seeds must be a whole number of at least 1; got 0"),
         (["--seed", "-1"], "`random_state` must be None, a whole number from 0 up"),
         (["--method", "magic"], "proden, linear, forest, boosting, neighbours, discriminant; got 'magic'"),
-        (["--recipe", "consistant"], "one of auto, plain, consistency; got 'consistant' (did you mean 'consistency'?)"),
+        (
+            ["--recipe", "consistant"],
+            "one of auto, plain, consistency, progressive; got 'consistant' (did you mean 'consistency'?)",
+        ),
         (["--network", "resnet18"], 'network "resnet18" is for images of shape (C, H, W), H and W at least 8; got'),
         (["--time-limit", "0"], "`time_limit` must be a positive number of seconds, or None; got 0.0"),
         (["--time-limit", "nan"], "`time_limit` must be a positive number of seconds, or None; got nan"),

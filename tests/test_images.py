@@ -272,13 +272,16 @@ def test_time_runs_out_after_an_epoch():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"recipe": "consistant"}, "one of auto, plain, consistency; got 'consistant' (did you mean 'consistency'?)"),
-        ({"recipe": 7}, "`recipe` must be a Recipe or one of auto, plain, consistency; got '7'"),
+        (
+            {"recipe": "consistant"},
+            "one of auto, plain, consistency, progressive; got 'consistant' (did you mean 'consistency'?)",
+        ),
+        ({"recipe": 7}, "`recipe` must be a Recipe or one of auto, plain, consistency, progressive; got '7'"),
         (
             {"recipe": Consistency(lambda x, codes: x[:, 1:])},
             "`augment` must keep the shape of what it is given, (",
         ),
-        ({"validation_fraction": "some"}, "`validation_fraction` must be between 0 and 1; got some"),
+        ({"validation_fraction": "some"}, "`validation_fraction` must be between 0 and 1; got 'some'"),
         (
             {"network": nn.Sequential(nn.Flatten(), nn.Linear(64, 5))},
             "`network` must give 3 logits per example, one per",

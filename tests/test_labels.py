@@ -229,9 +229,9 @@ def test_labels_are_not_drawn_in_place():
     np.testing.assert_array_equal(y, [0, 1, 2])
 
 
-@pytest.mark.parametrize("n_labels", [0, 3, -1, 1.0, "1"])
+@pytest.mark.parametrize("n_labels", [0, 3, -1, 1.0, "1", True])
 def test_number_of_labels_refused(n_labels):
-    with raises(f"`n_labels` must be a whole number from 1 to n_classes - 1 = 2; got {n_labels}"):
+    with raises(f"`n_labels` must be a whole number from 1 to n_classes - 1 = 2; got {n_labels!r}"):
         complement([0, 1], 3, n_labels=n_labels)
 
 
@@ -246,6 +246,8 @@ def test_too_many_labels_for_the_transition_matrix_refused():
 def test_complement_checks_what_it_is_given():
     with raises("`y` must hold classes 0 to 2; got 3 at row 1; pass n_classes=4?"):
         complement([0, 3], 3)
+    with raises("`y` must hold whole numbers (class indices); got values such as 'cat'"):
+        complement(["cat", "dog"], 3)
     with raises("`n_classes` must be a whole number of at least 2; got 1"):
         complement([0], 1)
     for n_labels in (1, 2):
@@ -391,6 +393,8 @@ def test_reading_undoes_writing():
         (["!cat"], ["cat", "dog", "cat"], "`classes` must be distinct; got 'cat' more than once"),
         (["!1"], [1, "1"], "`classes` must be distinct; got '1' more than once"),
         (["!cat"], ["cat"], "`classes` must hold at least 2 classes; got 1"),
+        (["!cat"], None, "`classes` must be a list of class values; got None"),
+        (["!c"], "cd", "`classes` must be a list of class values; got 'cd'"),
         ("!cat", ANIMALS, "`labels` must be a sequence of labels; got one text; write [text]"),
         (["dog", "!cow"], ANIMALS, "`labels` must name known classes (bird, cat, dog); got 'cow' at row 1"),
         (["cow"], ANIMALS, "`labels` must name known classes (bird, cat, dog); got 'cow' at row 0"),

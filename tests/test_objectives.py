@@ -575,9 +575,13 @@ def test_a_plain_torch_loop_learns(name):
         (lambda: Unbiased(3, alpha=1.5), "`alpha` must be from 0 to 1; got 1.5"),
         (lambda: Forward(3, alpha=-0.1), "`alpha` must be from 0 to 1; got -0.1"),
         (lambda: PairwiseComparison(3, alpha=math.nan), "`alpha` must be from 0 to 1; got nan"),
+        (lambda: Forward(3, alpha="half"), "`alpha` must be from 0 to 1; got 'half'"),
+        (lambda: GradientAscent(3, beta="0"), "`beta` must be a finite number; got '0'"),
+        (lambda: GradientAscent(3, gamma=None), "since it discounts the step; got None"),
+        (lambda: Unbiased(3, prior="uniform"), "`prior` must be 3 shares, none negative; got 'uniform'"),
         (lambda: Unbiased(3, prior=[0.5, 0.5]), "`prior` must be 3 shares, none negative; got shape (2,)"),
-        (lambda: Unbiased(3, prior=[0.5, 0.6, -0.1]), "`prior` must be 3 shares, none negative; got shape (3,)"),
-        (lambda: Unbiased(3, prior=[0.5, math.nan, 0.5]), "`prior` must be 3 shares, none negative; got shape (3,)"),
+        (lambda: Unbiased(3, prior=[0.5, 0.6, -0.1]), "`prior` must be 3 shares, none negative; got [0.5, 0.6"),
+        (lambda: Unbiased(3, prior=[0.5, math.nan, 0.5]), "`prior` must be 3 shares, none negative; got [0.5, nan"),
         (lambda: Unbiased(3, prior=[0.5, 0.6, 0.1]), "`prior` must sum to 1; got 1.2"),
         (lambda: GradientAscent(3, beta=math.inf), "`beta` must be a finite number; got inf"),
         (lambda: GradientAscent(3, beta=math.nan), "`beta` must be a finite number; got nan"),
@@ -610,6 +614,25 @@ def test_batches_refused(name, call):
         objective(torch.zeros(2, 3), [0, 3])
     with raises("each row of `y_bar` must leave a class possible; row 0 rules out all 3"):
         objective(torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.bool))
+    for given, came in ((np.zeros((2, 3)), "ndarray"), (torch.zeros(2, 3, dtype=torch.long), "torch.int64")):
+        with raises(f"`logits` must be a tensor of floats; got {came}"):
+            objective(given, [0, 1])
+    with raises("`y_bar` must hold class indices, or be a ruled-out matrix; got dtype <U4"):
+        objective(torch.zeros(2, 3), ["!cat", "dog"])
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_logits_of_16_bits_are_taken_in_32(name, dtype, scale):
+    objective, y_bar = OBJECTIVES[name](3).eval(), torch.tensor([0, 1, 2, 0])
+    logits = (scale * torch.randn(4, 3, generator=torch.Generator().manual_seed(0))).to(dtype).requires_grad_()
+    value = objective(logits, y_bar)
+    value.backward()
+    assert torch.isfinite(value)
+    assert value == objective(logits.float(), y_bar)
+    assert torch.isfinite(logits.grad).all()
+    assert torch.equal(objective.class_risks(logits, y_bar), objective.class_risks(logits.float(), y_bar))
 
 
 @pytest.mark.parametrize("y_bar", [[0, 1, 2], [0, 1], 1])

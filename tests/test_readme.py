@@ -300,7 +300,7 @@ def test_links_lead_somewhere(name):
 
 def test_broken_links_are_found():
     page = """# A `b` c: d?
-[a](#a-b-c-d) [b](#b) [c](LICENSE) [d](GONE.md) ![e](docs/demo.png) [f](README.md#gone) `[g](no)` [h](https://a.org/b)
+[a](#a-b-c-d) [b](#b) [c](LICENSE) [d](GONE.md) ![e](docs/benchmark/worth.png) [f](README.md#gone) `[g](no)` [h](https://a.org/b)
 ```
 [i](no)
 ```

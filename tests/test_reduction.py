@@ -321,6 +321,8 @@ def test_the_seed_reaches_the_estimator():
 @pytest.mark.parametrize(
     ("options", "y_bar", "words"),
     [
+        ({"estimator": LinearSVC}, [0, 1, 2], "with predict_proba; got the class LinearSVC; wrap it"),
+        ({"estimator": "svm"}, [0, 1, 2], "must be a classifier with predict_proba; got str; wrap it in"),
         ({"estimator": LinearSVC()}, [0, 1, 2], "must be a classifier with predict_proba; got LinearSVC; wrap it in"),
         ({}, [1, 1, 1], "at least 2 classes; got 1 class, 1"),
         ({}, np.zeros((3, 3), dtype=bool), "must rule out a class in at least one row; got none"),

@@ -233,7 +233,7 @@ def test_a_recipe_resumes_with_its_state(tmp_path):
 def test_a_recipe_is_found_by_name_and_others_are_refused(monkeypatch):
     monkeypatch.setitem(recipe.RECIPES, "agreement", Agreement)
     assert type(Population(mlp, objectives.Forward(K), recipe="agreement").recipe) is Agreement
-    with raises("one of plain, consistency, agreement; got 'disagreement' (did you mean 'agreement'?)"):
+    with raises("one of plain, consistency, progressive, agreement; got 'disagreement' (did you mean 'agreement'?)"):
         Population(mlp, objectives.Forward(K), recipe="disagreement")
     with raises("`augment` must go to the recipe itself where `recipe` is one, not beside it"):
         Population(mlp, objectives.Forward(K), recipe=Agreement(), augment=lambda x, codes: x)

@@ -689,7 +689,7 @@ def test_a_schedule_counts_passes(folder):
         ({"patience": 3}, "`patience` and `warm_start` must be left out where `X` is a stream"),
         ({"warm_start": True}, "`patience` and `warm_start` must be left out where `X` is a stream"),
         ({"method": ["forward", "forest"]}, "`method` must name networks' methods where `X` is a stream; 'forest'"),
-        ({"recipe": "consistency"}, "`recipe` must be 'plain' where `X` is a stream"),
+        ({"recipe": "consistency"}, "`recipe` must be 'plain' for a stream or `partial_fit`; the others"),
         ({"validation_fraction": 1e-9}, "a stream must have at least 2 labelled rows to hold out"),
     ],
 )
@@ -754,7 +754,7 @@ def test_partial_fit_counts_all_labels_that_it_has_seen():
         ({}, {}, "the first call of `partial_fit` must name all classes; pass classes=[...]"),
         ({"method": ["forward", "ascent"]}, {"classes": range(K)}, "`partial_fit` trains one run"),
         ({"lr": [0.1, 0.2]}, {"classes": range(K)}, "`method` must name one method, and `lr` one learning rate"),
-        ({"recipe": "consistency"}, {"classes": range(K)}, "`recipe` must be 'plain' for `partial_fit`"),
+        ({"recipe": "consistency"}, {"classes": range(K)}, "`recipe` must be 'plain' for a stream or `partial_fit`"),
         ({"method": "forest"}, {"classes": range(K)}, "'forest' needs all rows at once"),
         ({}, {"classes": [0, 1]}, "`y_bar` must hold the classes 0, 1; got"),
     ],

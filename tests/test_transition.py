@@ -54,6 +54,7 @@ def test_biased_by_true_class_ignores_the_diagonal():
         (1.0, "`weights` must have shape (K,) or (K, K) with K at least 2; got ()"),
         ([1, -1, 1], "`weights` must be finite and not negative"),
         ([1, np.inf, 1], "`weights` must be finite and not negative"),
+        ("many", "`weights` must be (K,) or (K, K) numbers; got something else"),
         ([0, 1, 0], "`weights` must leave each class a label to draw; class 1 has none"),
     ],
 )

@@ -73,7 +73,7 @@ def test_our_suggestion_can_be_tried():
         ({"networks": ["resnet"]}, "a network must be mlp, linear, or mlp with the widths of its hidden layers"),
         ({"networks": ["mlp:12x0"]}, "as mlp:256x128; got 'mlp:12x0'"),
         ({"networks": ["linear:3"]}, "got 'linear:3'"),
-        ({"recipes": ["cake"]}, "a recipe must be one of plain, consistency; got 'cake'"),
+        ({"recipes": ["cake"]}, "a recipe must be one of plain, consistency, progressive; got 'cake'"),
         ({"rates": [0.1, -1]}, "a learning rate must be a number above 0; got -1"),
     ],
 )

@@ -86,7 +86,7 @@ METHODS = (
     "discriminant",
 )
 NETWORKS = ("mlp", "linear", "convolution", "pooled", "resnet8", "resnet18", "resnet34")
-RECIPES = ("auto", "plain", "consistency")
+RECIPES = ("auto", "plain", "consistency", "progressive")
 FOR_STORES = {
     "table",
     "out",
@@ -157,8 +157,8 @@ def train(
     recipe: Annotated[
         str,
         typer.Option(
-            help="plain, or consistency: several views of each row, which must agree; auto: consistency for residual "
-            "networks.",
+            help="plain; consistency: several views of each row, which must agree; progressive: proden's targets, kept "
+            "from epoch to epoch; auto: consistency for residual networks.",
             autocompletion=_recipes,
         ),
     ] = "auto",

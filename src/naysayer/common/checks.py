@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 from collections.abc import Iterable
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the command's own checks need no numpy
@@ -41,6 +43,17 @@ def check_choice(value: str, choices: Iterable[str], name: str) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
     return value
+
+
+def number(value: Any) -> float:
+    """Give a value as a float, and whatever is no number as NaN, which lies in no range.
+
+    Examples
+    --------
+    >>> 0 <= number(0.5) <= 1, 0 <= number("half") <= 1
+    (True, False)
+    """
+    return float(value) if isinstance(value, Real) else math.nan
 
 
 def to_numpy(values: Any) -> NDArray[Any]:

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from naysayer.common.checks import check_count
+from naysayer.common.checks import check_count, number
 from naysayer.common.fingerprint import fingerprint, structure_of
 from naysayer.common.progress import Bar
 from naysayer.engine import checkpoint as checkpoints
@@ -149,7 +149,7 @@ class Population:
             raise ValueError(f"`optimizer` must be one of {', '.join(OPTIMIZERS)}; got {optimizer!r}")
         if precision not in PRECISIONS:
             raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}; got {precision!r}")
-        if not 0 <= momentum < 1:
+        if not 0 <= number(momentum) < 1:
             raise ValueError(f"`momentum` must be from 0 up and below 1; got {momentum!r}")
         self.n_runs = len(seeds)
         self.seeds = [int(s) for s in seeds]
@@ -212,22 +212,26 @@ class Population:
         return [copies[id(o)] for o in given]
 
     def _per_run(self, value: float | Sequence[float], name: str) -> list[float]:
-        values = np.asarray(value, dtype=float)
+        try:
+            values = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            values = np.array(np.nan)
         if values.ndim == 0:
             values = np.full(self.n_runs, values)
         if len(values) != self.n_runs:
             raise ValueError(f"`{name}` must be one number or one per run; got {len(values)} for {self.n_runs} runs")
         if not all(math.isfinite(v) and v >= 0 for v in values):
-            raise ValueError(f"`{name}` must be finite and not negative; got {list(values)}")
+            raise ValueError(f"`{name}` must be finite and not negative; got {value!r}")
         return [float(v) for v in values]
 
     @staticmethod
     def _start(network: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
         """Build one run's module from its seed, leaving torch's global generator as it was."""
         with process.seeded(seed):
-            if not isinstance(network, nn.Module):
-                return network()
-            return copy.deepcopy(network)
+            module = copy.deepcopy(network) if isinstance(network, nn.Module) else network()
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"a function that is given for `network` must give a module; got {type(module).__name__}")
+        return module
 
     # ---- training -------------------------------------------------------------------------------------------
 
@@ -281,6 +285,11 @@ class Population:
         members = _members(groups, self.n_runs)
         source = self._source(X, y_bar, rows, validation_rows, test, sample_weight)
         together = self._together()
+        if self.recipe.remembers and (self.reduce is not None or not isinstance(source, Resident)):
+            raise ValueError(
+                f"`recipe` must be another where rows are not all here; {type(self.recipe).__name__} keeps something "
+                f"of each, and needs arrays and one process"
+            )
         if together is not None and isinstance(source, Resident):
             source = source.part_of(together.rank, together.size)
         source.prepare(self.seeds, self.batch_size, self.device)
@@ -354,8 +363,16 @@ class Population:
         """Check that the network maps (B, ...) to (B, K), by two examples."""
         self.module.eval()
         state = {k: v[:1] for k, v in (self.parameters | self.buffers).items()}
-        with torch.no_grad():
-            came = tuple(stacked_logits(self.module, state, example.expand(1, 2, *example.shape[1:])).shape[1:])
+        try:
+            with torch.no_grad():
+                came = tuple(stacked_logits(self.module, state, example.expand(1, 2, *example.shape[1:])).shape[1:])
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise ValueError(
+                f"`network` must take examples of the shape {tuple(example.shape[1:])}, as `X` has them, and give "
+                f"logits; it raised: {str(error).partition(chr(10))[0]}"
+            ) from error
         if len(came) != 2 or came[0] != 2:
             raise ValueError(
                 f"`network` must map (B, ...) to (B, {self.n_classes}) logits; from 2 examples it made {came}"

@@ -138,7 +138,7 @@ def _draw_curves(axes: Any, trials: list[Trial]) -> None:
     axes.set(xlabel="epoch", ylabel="test accuracy", ylim=(0, 1), xlim=(1, max(2, len(trials[0].curve))))
     axes.set_title("One “no” per image: accuracy while learning", loc="left")
     axes.axhline(0.1, color="0.6", lw=0.8, ls=":")
-    axes.text(2, 0.105, "guessing", color="0.45", fontsize=8, va="bottom")
+    axes.text(0.99, 0.105, "guessing", color="0.45", fontsize=8, ha="right", transform=axes.get_yaxis_transform())
 
 
 def _draw_estimates(axes: Any, trials: list[Trial]) -> None:

@@ -44,6 +44,7 @@ from naysayer.objectives import OBJECTIVES
 
 METHODS = ("forward", "scl-nl", "l-w", "ascent", "forest", "neighbours", "discriminant")
 NETWORKS = ("mlp", "linear")
+SEARCHED = ("plain", "consistency")  # recipes
 TRIALS, CURVES, SUMMARY = "trials.csv", "curves.csv", "tune.json"
 JUDGE = 0.2  # share of the labels that judges the winner
 ONE_IN = 3  # of so many trials one goes on
@@ -151,7 +152,7 @@ def list_trials(
             found.append(Trial(method))
             continue
         for network in networks or NETWORKS:
-            for recipe in recipes or RECIPES:
+            for recipe in recipes or SEARCHED:
                 default = defaults_of(recipe, "dense", torch.Size([1])).rates
                 found += [Trial(method, network, recipe, rate) for rate in rates or default]
     return list({trial.key: trial for trial in found}.values())

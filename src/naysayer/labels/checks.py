@@ -44,7 +44,7 @@ def _kind(y: NDArray[Any]) -> str:
     if y.dtype.kind == "f":
         i = int(np.argmax(~(np.isfinite(y) & (y == np.floor(y)))))
         return f"{y[i]} at row {i}"
-    return f"values such as {y[0]!r}" if y.dtype.kind in "OUS" else f"dtype {y.dtype}"
+    return f"values such as {y.tolist()[0]!r}" if y.dtype.kind in "OUS" else f"dtype {y.dtype}"
 
 
 def check_labels(y_bar: Any, n_classes: int | None = None) -> tuple[NDArray[Any], int]:

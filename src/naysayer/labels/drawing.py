@@ -63,8 +63,10 @@ def complement(
            [ True, False,  True,  True]])
     """
     y = check_classes(y, check_n_classes(n_classes), name="y")
-    if not isinstance(n_labels, (int, np.integer)) or not 1 <= n_labels <= n_classes - 1:
-        raise ValueError(f"`n_labels` must be a whole number from 1 to n_classes - 1 = {n_classes - 1}; got {n_labels}")
+    if isinstance(n_labels, bool) or not isinstance(n_labels, (int, np.integer)) or not 1 <= n_labels <= n_classes - 1:
+        raise ValueError(
+            f"`n_labels` must be a whole number from 1 to n_classes - 1 = {n_classes - 1}; got {n_labels!r}"
+        )
     rng = generator(random_state)
     if n_labels > 1:
         return _draw_sets(y, n_classes, int(n_labels), transition, rng)

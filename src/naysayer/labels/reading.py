@@ -43,6 +43,8 @@ def ruled_out(labels: Iterable[Any], classes: Sequence[Any]) -> NDArray[np.bool_
            [ True, False, False],
            [False, False, False]])
     """
+    if isinstance(classes, str) or not np.iterable(classes):
+        raise ValueError(f"`classes` must be a list of class values; got {classes!r}")
     names = [str(value) for value in classes]
     column = {name: k for k, name in enumerate(names)}
     if len(column) != len(names):

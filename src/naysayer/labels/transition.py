@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp, xlogy
 
+from naysayer.common.checks import number
 from naysayer.labels.checks import check_classes, check_n_classes, check_transition
 
 __all__ = [
@@ -71,7 +72,10 @@ def biased(weights: ArrayLike) -> NDArray[np.float64]:
            [0.66666667, 0.        , 0.33333333],
            [0.66666667, 0.33333333, 0.        ]])
     """
-    w = np.asarray(weights, dtype=np.float64)
+    try:
+        w = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("`weights` must be (K,) or (K, K) numbers; got something else") from None
     if w.ndim == 1:
         w = np.tile(w, (len(w), 1))
     if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2:
@@ -103,8 +107,8 @@ def noisy(n_classes: int, rate: float, base: ArrayLike | None = None) -> NDArray
            [0.45, 0.1 , 0.45],
            [0.45, 0.45, 0.1 ]])
     """
-    if not 0 <= rate <= 1:
-        raise ValueError(f"`rate` must be from 0 to 1; got {rate}")
+    if not 0 <= number(rate) <= 1:
+        raise ValueError(f"`rate` must be from 0 to 1; got {rate!r}")
     q = uniform(n_classes) if base is None else check_transition(base, n_classes)
     return (1.0 - rate) * q + rate * np.eye(n_classes)
 

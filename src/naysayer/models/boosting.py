@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from naysayer.common.checks import number
 from naysayer.engine import process
 from naysayer.labels import transition as transitions
 from naysayer.labels.checks import check_labels, check_weight
@@ -200,8 +201,8 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         labels, self.classes_ = encode_labels(y_bar, self.classes)
         if len(labels) != X.shape[0]:
             raise ValueError(f"`X` and `y_bar` must have the same number of rows; got {X.shape[0]} and {len(labels)}")
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(f"`validation_fraction` must be from 0 to below 1; got {self.validation_fraction}")
+        if not 0 <= number(self.validation_fraction) < 1:
+            raise ValueError(f"`validation_fraction` must be from 0 to below 1; got {self.validation_fraction!r}")
         n_classes, rng = len(self.classes_), generator(self.random_state)
         times = None if sample_weight is None else check_weight(sample_weight, len(labels))
         says = labels.any(axis=1) if labels.ndim == 2 else np.ones(len(labels), dtype=bool)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
-from naysayer.common.checks import check_count, near, to_numpy
+from naysayer.common.checks import check_count, near, number, to_numpy
 from naysayer.engine import process
 from naysayer.engine.networks import NETWORKS
 from naysayer.engine.recipe import RECIPES, Recipe
@@ -199,7 +199,7 @@ class Candidates:
         known = (*OBJECTIVES, "linear", *OTHERS)
         for name in named:
             if name != "auto" and name not in known:
-                raise ValueError(f"`method` must be 'auto' or one of {', '.join(known)}; got {name!r}")
+                raise ValueError(f"`method` must be 'auto' or one of {', '.join(known)}; got {near(str(name), known)}")
         return list(dict.fromkeys(named))
 
     def _own(self) -> dict[str, Objective | None]:
@@ -250,9 +250,9 @@ class Candidates:
         share = self.validation_fraction
         if share == "auto":
             return 0.1 if self._has_one_run(candidates) else 0.2
-        if isinstance(share, str) or not 0 < share < 1:
-            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {share}")
-        return share
+        if not 0 < number(share) < 1:
+            raise ValueError(f"`validation_fraction` must be between 0 and 1; got {share!r}")
+        return float(share)
 
     def _has_one_run(self, candidates: Sequence[Candidate]) -> bool:
         """Whether a member has one run: a residual network takes too long for more."""

@@ -20,12 +20,13 @@ from torch import Tensor
 from naysayer.common.checks import to_numpy
 from naysayer.engine import processes
 from naysayer.engine.population import Schedule, pick_device
-from naysayer.engine.recipe import Recipe
+from naysayer.engine.recipe import RECIPES, Recipe
 from naysayer.engine.stream import Stream
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.losses import Loss
+from naysayer.losses import name_of as loss_name
 from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.planning import labels_needed
 from naysayer.measure.sample import take
@@ -71,7 +72,8 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
     optimizer, momentum : "adam", which "auto" takes, "adamw", "sgd" or "nesterov".
     schedule : of the learning rate: None, which "auto" takes, "cosine", "step" or a function from epoch to factor.
     recipe : how a step uses network, views and objective: "plain", "consistency" (several views of each example, which
-        must agree; rows without a label help, too), another name in :data:`naysayer.engine.recipe.RECIPES`, or a
+        must agree; rows without a label help, too), "progressive" (what `method` "proden" draws each example to is kept
+        from epoch to epoch), another name in :data:`naysayer.engine.recipe.RECIPES`, or a
         :class:`~naysayer.engine.recipe.Recipe`. "auto" is "consistency" for residual networks, else "plain".
     max_epochs : number of epochs; "auto" is 100. With the plain recipe, `method` "auto" takes at most 30 (60 for the
         linear network), or fewer if there are millions of rows.
@@ -342,11 +344,19 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
         write_model(path, {"settings": self._settings_to_json(), "fitted": fitted, "extra": extra or {}}, tensors)
 
     def _settings_to_json(self) -> dict[str, Any]:
-        """The constructor's arguments, those that JSON can hold; the others are named, to be given again at load."""
+        """The constructor's arguments, those that JSON can hold.
+
+        Of a recipe, loss, schedule or method of one's own the name is kept, by which no fit begins; a network of one's
+        own is given again at load.
+        """
         out: dict[str, Any] = {}
         for name, value in self.get_params(deep=False).items():
-            if name == "loss" and callable(value):
-                value = getattr(value, "__name__", "custom")
+            if name == "recipe" and isinstance(value, Recipe):
+                value = _recipe_to_json(value)
+            elif name == "method" and isinstance(value, Mapping):
+                value = "your own objectives"
+            elif name in ("loss", "schedule") and callable(value):
+                value = (loss_name(value) if name == "loss" else None) or _of_ones_own(value)
             if name in ("checkpoint", "on_epoch"):
                 continue
             if name in ("classes", "transition") and value is not None:
@@ -390,6 +400,11 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
             settings["network"] = network
         if "network" not in settings:
             raise ValueError("this model's network was a module of your own; pass it again as load(path, network=...)")
+        if isinstance(settings.get("recipe"), dict):
+            try:
+                settings["recipe"] = RECIPES[settings["recipe"].pop("name")](**settings["recipe"])
+            except (KeyError, TypeError, ValueError):
+                raise ValueError(f"the model at {path} was trained by a recipe that is not known here") from None
         known = cls().get_params(deep=False)
         model = cls(**{k: v for k, v in settings.items() if k in known} | {"device": device})
         try:
@@ -425,3 +440,15 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
             named = one["network"] or self.network if one["kind"] == "networks" else None
             build = None if named is None else self._build_network(named, fitted["shape"])
             self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))
+
+
+def _recipe_to_json(recipe: Recipe) -> dict[str, Any] | str:
+    """Give the name and settings of a recipe of ours; of another, or with functions of one's own, a name alone."""
+    name = next((name for name, kind in RECIPES.items() if kind is type(recipe)), None)
+    settings = {} if name is None else recipe.settings()
+    return _of_ones_own(recipe) if name is None or any(map(callable, settings.values())) else {"name": name} | settings
+
+
+def _of_ones_own(value: Any) -> str:
+    """Name what cannot be saved, in a way that no table of ours knows."""
+    return f"your own {getattr(value, '__name__', type(value).__name__)}"

@@ -87,6 +87,8 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
 
         `sample_weight` (N,) says how many times each example counts; `estimator` must take it.
         """
+        rng = generator(self.random_state)
+        estimator = self._seeded_clone(rng)
         validate_data(self, X, skip_check_array=True)
         labels, self.classes_ = encode_labels(y_bar, self.classes)
         X, labels = indexable(X, labels)
@@ -94,8 +96,6 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
         n_classes = len(self.classes_)
         q = transition.uniform(n_classes) if self.transition is None else self.transition
         self._inverse = transition.inverse(q, n_classes)
-        rng = generator(self.random_state)
-        estimator = self._seeded_clone(rng)
         arguments: dict[str, NDArray[np.float64]] = {}
         weight_name = _weight_name(estimator)
         if times is not None and weight_name is None:
@@ -149,10 +149,10 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
         if self.estimator is None:
             estimator: Any = ExtraTreesClassifier(500, min_samples_leaf=5)
         else:
-            estimator = clone(self.estimator)
-        if not hasattr(estimator, "predict_proba"):
+            estimator = clone(self.estimator, safe=False)
+        if isinstance(estimator, type) or not hasattr(estimator, "predict_proba"):
             raise ValueError(
-                f"`estimator` must be a classifier with predict_proba; got {type(estimator).__name__}; "
+                f"`estimator` must be a classifier with predict_proba; got {_kind(estimator)}; "
                 f"wrap it in sklearn.calibration.CalibratedClassifierCV?"
             )
         parameters = estimator.get_params() if self.random_state is not None else {}
@@ -208,6 +208,10 @@ def _draw(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.f
     first = np.argmax(ends >= point, axis=1)
     drawn = (np.arange(shares.shape[1]) == first[:, None]) & (ends[:, -1:] > 0)
     return drawn.astype(np.float64)
+
+
+def _kind(estimator: Any) -> str:
+    return f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
 
 
 def _weight_name(estimator: Any) -> str | None:

@@ -101,9 +101,14 @@ def _networks(model: ComplementaryClassifier, examples: Examples) -> list[Candid
         raise ValueError(
             f"`method` must name networks' methods where `X` is a stream; {other!r} needs all rows at once"
         )
-    if any(c.recipe.unlabelled for c in found):
-        raise ValueError("`recipe` must be 'plain' where `X` is a stream; consistency needs all rows at once")
-    return [c for c in found if c.method not in OTHERS]
+    return [_in_parts(c) for c in found if c.method not in OTHERS]
+
+
+def _in_parts(candidate: Candidate) -> Candidate:
+    """Check that a candidate can learn from rows that come in parts."""
+    if candidate.recipe.unlabelled or candidate.recipe.remembers:
+        raise ValueError("`recipe` must be 'plain' for a stream or `partial_fit`; the others need all rows at once")
+    return candidate
 
 
 # ---- some rows after others -------------------------------------------------------------------------------------
@@ -165,9 +170,7 @@ def _begin(model: ComplementaryClassifier, source: _Rows, examples: Examples) ->
     rates = (STEADY_RATE,) if model.lr == "auto" else found[0].rates
     if len(found) != 1 or len(rates) != 1:
         raise ValueError("`partial_fit` trains one run; `method` must name one method, and `lr` one learning rate")
-    candidate = replace(found[0], rates=rates)
-    if candidate.recipe.unlabelled:
-        raise ValueError("`recipe` must be 'plain' for `partial_fit`; consistency needs all rows at once")
+    candidate = _in_parts(replace(found[0], rates=rates))
     runs = model._population(candidate, [int(generator(model.random_state).integers(2**31))], examples)
     source.prepare(runs.seeds, runs.batch_size, runs.device)
     settings, state = runs._settings(), (runs.parameters, runs.buffers)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from naysayer import risk
+from naysayer.common.checks import number, to_numpy
 from naysayer.common.reduce import SumOver
 from naysayer.labels.checks import check_labels, check_n_classes, check_transition
 from naysayer.labels.weights import count_labels, inverse_tensor, is_sets, label_weights, log_likelihoods
@@ -66,8 +67,8 @@ class Objective(nn.Module):
         super().__init__()
         self.n_classes = check_n_classes(n_classes)
         self.loss = get_loss(loss)
-        if alpha is not None and not 0 <= alpha <= 1:
-            raise ValueError(f"`alpha` must be from 0 to 1; got {alpha}")
+        if alpha is not None and not 0 <= number(alpha) <= 1:
+            raise ValueError(f"`alpha` must be from 0 to 1; got {alpha!r}")
         self.alpha = alpha
         self.head = None
         self.reduce = None if group is None else SumOver(None if group is True else group)
@@ -98,7 +99,8 @@ class Objective(nn.Module):
 
         An example of weight m counts as m equal ones; without weights, each counts once.
         """
-        return self.value(logits, self._check(logits, y_bar), self._check_weights(logits, sample_weight))
+        logits, y_bar = self._check(logits, y_bar)
+        return self.value(logits, y_bar, self._check_weights(logits, sample_weight))
 
     def value(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Give what a call gives, of labels and weights that were checked before."""
@@ -116,7 +118,8 @@ class Objective(nn.Module):
 
     def class_risks(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         r"""Split the unbiased risk by ordinary class, :math:`r_k = \sum_i w_i W_{ik}\, \ell(k, g(x_i))`: (K,)."""
-        y_bar, sample_weight = self._check(logits, y_bar), self._check_weights(logits, sample_weight)
+        logits, y_bar = self._check(logits, y_bar)
+        sample_weight = self._check_weights(logits, sample_weight)
         counts = self._whole(self.count(y_bar, sample_weight))
         scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
         scales = risk.weighted_scales(scales, sample_weight)
@@ -179,10 +182,15 @@ class Objective(nn.Module):
         given = self.alpha if is_sets(y_bar) else None  # α is for labels of both kinds
         return prior if self.prior is None else self.prior, alpha if given is None else given
 
-    def _check(self, logits: Tensor, y_bar: Any) -> Tensor:
-        """Check shapes, and values where that does not make the host wait."""
+    def _check(self, logits: Any, y_bar: Any) -> tuple[Tensor, Tensor]:
+        """Check shapes, and values where that does not make the host wait; logits of 16 bits are taken in 32."""
+        if not isinstance(logits, Tensor) or not logits.is_floating_point():
+            came = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+            raise ValueError(f"`logits` must be a tensor of floats; got {came}")
+        if logits.dtype in (torch.bfloat16, torch.float16):
+            logits = logits.float()
         if not isinstance(y_bar, Tensor):
-            y_bar = torch.as_tensor(y_bar, device=logits.device)
+            y_bar = torch.as_tensor(_numbers(y_bar), device=logits.device)
         if logits.dim() < 2 or logits.shape[-1] != self.n_classes:
             raise ValueError(
                 f"`logits` must have n_classes = {self.n_classes} columns; got shape {tuple(logits.shape)}"
@@ -196,8 +204,8 @@ class Objective(nn.Module):
         nothing_here = self.reduce is not None and y_bar.numel() == 0  # other processes have the rows
         if plain and y_bar.device.type == "cpu" and not nothing_here:
             checked, _ = check_labels(y_bar, self.n_classes)
-            return torch.from_numpy(checked)
-        return y_bar if y_bar.dim() < logits.dim() else y_bar.bool()
+            return logits, torch.from_numpy(checked)
+        return logits, y_bar if y_bar.dim() < logits.dim() else y_bar.bool()
 
     def _check_weights(self, logits: Tensor, sample_weight: Any) -> Tensor | None:
         """Check weights as labels are checked, and take them in the type of counts."""
@@ -220,8 +228,8 @@ class Objective(nn.Module):
         return sample_weight.to(torch.get_default_dtype())
 
 
-def parameters_of(kind: type[Objective]) -> list[str]:
-    """Name the arguments of an objective's constructor; those that ``**options`` hands on are its parent's."""
+def parameters_of(kind: type) -> list[str]:
+    """Name the arguments of a constructor; those that ``**options`` hands on are its parent's."""
     named: list[str] = []
     for parent in kind.__mro__:
         constructor = vars(parent).get("__init__")
@@ -243,11 +251,24 @@ def _plain(value: Any) -> Any:
     return (name_of(value) or value) if callable(value) else value
 
 
+def _numbers(y_bar: Any) -> NDArray[Any]:
+    """Labels as an array of numbers."""
+    labels = to_numpy(y_bar)
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(f"`y_bar` must hold class indices, or be a ruled-out matrix; got dtype {labels.dtype}")
+    return labels
+
+
 def check_prior(prior: Any, n_classes: int, name: str) -> Tensor:
     """Check shares of the classes or labels: K of them, which sum to 1."""
-    values = torch.as_tensor(prior, dtype=torch.get_default_dtype())
-    if values.shape != (n_classes,) or not torch.isfinite(values).all() or (values < 0).any():
+    try:
+        values = torch.as_tensor(prior, dtype=torch.get_default_dtype())
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {n_classes} shares, none negative; got {prior!r}") from None
+    if values.shape != (n_classes,):
         raise ValueError(f"{name} must be {n_classes} shares, none negative; got shape {tuple(values.shape)}")
+    if not torch.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"{name} must be {n_classes} shares, none negative; got {values.tolist()}")
     if abs(float(values.sum()) - 1) > 1e-4:
         raise ValueError(f"{name} must sum to 1; got {float(values.sum()):.6g}")
     return values

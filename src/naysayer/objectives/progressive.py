@@ -21,9 +21,10 @@ class Progressive(Objective):
 
     .. math:: -\sum_{k \notin S} t_k \log p_k, \qquad t_k = \frac{p_k}{\sum_{j \notin S} p_j} \text{ without gradient}.
 
-    The targets are those of the current network, where the paper keeps each example's from the epoch before. So the
-    gradient is exactly that of :math:`-\log \sum_{k \notin S} p_k`, Forward's for uniform labels, as in a step of
-    expectation maximisation; only the value differs, by the entropy of t. Labels are taken to be uniform.
+    Used alone, the targets are those of the current network. So the gradient is exactly that of
+    :math:`-\log \sum_{k \notin S} p_k`, Forward's for uniform labels, as in a step of expectation maximisation; only
+    the value differs, by the entropy of t. The paper keeps each example's targets from the epoch before, as the recipe
+    "progressive" does (:class:`~naysayer.engine.recipe.Remembered`). Labels are taken to be uniform.
 
     Examples
     --------
@@ -36,6 +37,15 @@ class Progressive(Objective):
         super().__init__(n_classes, alpha=alpha, group=group)
 
     def example_losses(self, logits: Tensor, y_bar: Tensor) -> Tensor:
-        ruled_out = y_bar if is_sets(y_bar) else one_hot(y_bar, self.n_classes)
-        targets = torch.softmax(logits.detach().masked_fill(ruled_out, -math.inf), dim=-1)
+        return self.losses_to(self.of_those_left(logits.detach(), y_bar), logits)
+
+    @staticmethod
+    def of_those_left(logits: Tensor, y_bar: Tensor) -> Tensor:
+        """Give the probabilities of the classes that labels leave, normalised: (..., B, K) → (..., B, K)."""
+        ruled_out = y_bar if is_sets(y_bar) else one_hot(y_bar, logits.shape[-1])
+        return torch.softmax(logits.masked_fill(ruled_out, -math.inf), dim=-1)
+
+    @staticmethod
+    def losses_to(targets: Tensor, logits: Tensor) -> Tensor:
+        """Give the cross-entropy to targets: (..., B, K), (..., B, K) → (..., B)."""
         return -(targets * torch.log_softmax(logits, dim=-1)).sum(dim=-1)

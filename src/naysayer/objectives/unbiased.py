@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysayer import risk
+from naysayer.common.checks import number
 from naysayer.losses import Loss, cross_entropy
 from naysayer.objectives.base import Objective
 
@@ -83,10 +84,10 @@ class GradientAscent(Unbiased):
         group: Any = None,
     ) -> None:
         super().__init__(n_classes, loss, transition, prior, alpha=alpha, group=group)
-        if not math.isfinite(beta):
-            raise ValueError(f"`beta` must be a finite number; got {beta}")
-        if not 0 <= gamma <= 1:
-            raise ValueError(f"`gamma` must be from 0 to 1, since it discounts the step; got {gamma}")
+        if not math.isfinite(number(beta)):
+            raise ValueError(f"`beta` must be a finite number; got {beta!r}")
+        if not 0 <= number(gamma) <= 1:
+            raise ValueError(f"`gamma` must be from 0 to 1, since it discounts the step; got {gamma!r}")
         self.beta, self.gamma = float(beta), float(gamma)
 
     def correct(self, risks: Tensor) -> tuple[Tensor, Tensor]:

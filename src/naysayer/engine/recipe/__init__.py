@@ -12,12 +12,14 @@ from typing import Any
 from naysayer.common.checks import near
 from naysayer.engine.recipe.base import Augment, Recipe, Runs, Tensors, Told, altered, differentiate
 from naysayer.engine.recipe.consistency import Consistency
+from naysayer.engine.recipe.progressive import Remembered
 
 __all__ = [
     "RECIPES",
     "Augment",
     "Consistency",
     "Recipe",
+    "Remembered",
     "Runs",
     "Tensors",
     "Told",
@@ -26,7 +28,7 @@ __all__ = [
     "differentiate",
 ]
 
-RECIPES: dict[str, type[Recipe]] = {"plain": Recipe, "consistency": Consistency}
+RECIPES: dict[str, type[Recipe]] = {"plain": Recipe, "consistency": Consistency, "progressive": Remembered}
 
 
 def as_recipe(recipe: str | Recipe, augment: Augment | None) -> Recipe:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from naysayer.engine.augment import codes
 from naysayer.engine.fused import fused
 from naysayer.engine.source import Batch, Reduce, Source, to_float
 from naysayer.objectives import Objective
+from naysayer.objectives.base import parameters_of
 
 Augment = Callable[[Tensor, Tensor], Tensor]
 Tensors = dict[str, Tensor]
@@ -53,10 +54,15 @@ class Recipe:
     """
 
     captured = True  # whether a step of it may be captured in a CUDA graph: it never waits for the device
+    remembers = False  # whether it keeps something of each row, and so needs them all at once, in one process
     unlabelled = False  # whether examples of which nothing is known teach it something
 
     def __init__(self, augment: Augment | None = None) -> None:
         self.augment = augment
+
+    def settings(self) -> dict[str, Any]:
+        """Give the constructor's arguments, each kept as an attribute of its name, so that a saved model has them."""
+        return {name: getattr(self, name) for name in parameters_of(type(self))}
 
     def begin(self, source: Source, runs: Runs) -> Tensors:
         """Make the tensors that are kept from step to step, (C, ...) each; checkpoints save them."""

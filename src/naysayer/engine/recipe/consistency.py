@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from naysayer.common.checks import check_count
+from naysayer.common.checks import check_count, number
 from naysayer.engine.augment import codes, crop_and_flip, distort, hash_bits, perturb
 from naysayer.engine.recipe.base import Augment, Recipe, Runs, Tensors, Told, altered
 from naysayer.engine.source import Batch, Source, to_float
@@ -60,9 +60,9 @@ class Consistency(Recipe):
         average: float = 0.998,
     ) -> None:
         super().__init__(augment)
-        if not 0 <= average < 1:
+        if not 0 <= number(average) < 1:
             raise ValueError(f"`average` must be from 0 up and below 1; got {average!r}")
-        if not weight >= 0:
+        if not number(weight) >= 0:
             raise ValueError(f"`weight` must not be negative; got {weight!r}")
         self.weak = weak
         self.n_strong, self.rise = check_count(n_strong, "`n_strong`"), check_count(rise, "`rise`")
