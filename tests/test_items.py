@@ -48,6 +48,10 @@ def test_a_folder_is_read_in_order_with_its_folders(tmp_path):
     for name in ("a.csv", "a/b.txt"):
         (tmp_path / name).write_text("not an image")
     assert told(tmp_path)[1] == [f"left out: {tmp_path}/a.csv and 2 more files are no images"]
+    (tmp_path / "lost.png").symlink_to(tmp_path / "nowhere.png")
+    assert (
+        f"left out: {tmp_path}/lost.png must be a file that can be read; no such file or directory" in told(tmp_path)[1]
+    )
 
 
 def test_images_are_named_one_by_one_or_by_a_pattern(tmp_path, monkeypatch):

@@ -264,6 +264,7 @@ def test_those_that_can_be_read_are_computed_once_where_others_cannot(cached, tm
     features, failed = small(tmp_path / "cache" if cached else False).transform_readable([*bad, *good, good[0]])
     assert sum(seen) == (3 if cached else 4)
     assert sorted(failed) == list(range(len(bad)))
+    assert failed[5].startswith(f"the same as in row 0: picture '{bad[0]}' must" if cached else f"picture '{bad[5]}'")
     assert not features[: len(bad)].any()
     assert_near(features[len(bad) :], expected[[0, 1, 2, 0]])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 from helpers import raises
 from naysayer.features import pictures
@@ -169,8 +169,12 @@ def test_a_large_jpeg_is_decoded_no_larger_than_needed(tmp_path, monkeypatch):
     with large_allowed(), warnings.catch_warnings():
         warnings.simplefilter("error")
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100_000)  # of which Pillow would warn
+        exif = b"Exif\0\0MM\0*\xff\xff\xff\xff"  # an offset far beyond the end
+        damaged = saved(tmp_path / "b.jpg", Image.fromarray(smooth()[0]), exif=exif)
+        with pytest.raises(UserWarning, match="EXIF"):
+            ImageOps.exif_transpose(Image.open(damaged))
         with large_allowed():
-            read([path])
+            assert read([path, damaged])[1] == {}
 
 
 def test_bytes_are_resized_as_floats_are():

@@ -209,7 +209,9 @@ def _images(paths: Iterable[Path], folder: Path | None, report: Callable[[str], 
             if not is_name(name):
                 raise ValueError(f"the name {name!r} must be printable UTF-8; rename it")
             yield image_item(path, name)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            report(f"left out: {path} must be a file that can be read; {(error.strerror or str(error)).lower()}")
+        except ValueError as error:
             report(f"left out: {' '.join(str(error).split())}")
     if others:
         more = f"{len(others) - 1:,} more file{'s' if others[2:] else ''}"

@@ -159,7 +159,7 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             if (same := first.get(name, row)) != row:
                 features[row] = features[same]
                 if same in given.failed:
-                    given.failed[row] = given.failed[same]
+                    given.failed[row] = f"the same as in row {same}: {given.failed[same]}"
         return features, given.failed
 
     def pixels(self, X: Any) -> NDArray[np.uint8]:

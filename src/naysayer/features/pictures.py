@@ -359,9 +359,10 @@ def _threads() -> ThreadPoolExecutor:
 
 @contextmanager
 def large_allowed() -> Iterator[None]:
-    """Do without Pillow's warning of large pictures: here some are refused, the others handled."""
+    """Do without Pillow's warnings, of size and damaged EXIF data: here some are refused, the others handled."""
     from PIL import Image
 
     with warnings.catch_warnings():  # for all threads, so it is the caller's to hold, not theirs
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        warnings.filterwarnings("ignore", module=r"PIL\.")
         yield
