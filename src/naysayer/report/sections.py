@@ -229,16 +229,16 @@ class Report:
 
     def spread(self) -> str:
         """Columns in which the classes differ."""
-        names = contents.feature_names(self.encoder)
-        if names is None or self.X.ndim != 2 or len(names) != self.X.shape[1]:
+        names = contents.plain_features(self.encoder)
+        if not names:
             return ""
-        rows = []
-        for one in contents.class_differences(self.X, self.predicted, len(self.classes)):
+        places, rows = list(names), []
+        for one in contents.class_differences(self.X[:, places], self.predicted, len(self.classes)):
             ends = "".join(
                 f"<td>{self._named(k)}<small>{f'{value:+.1f}'.replace('-', '−')}</small></td>"
                 for k, value in (one.highest, one.lowest)
             )
-            rows.append(f"<tr><th scope=row>{escape(names[one.feature])}{bar(one.explained)}</th>{ends}</tr>\n")
+            rows.append(f"<tr><th scope=row>{escape(names[places[one.feature]])}{bar(one.explained)}</th>{ends}</tr>\n")
         if not rows:
             return ""
         return _card(
@@ -343,7 +343,8 @@ class Report:
         readings = list(self._readings().items())
         notes = [] if readings else self.encoder.notes  # of columns they say the same
         warned = [f"{text}." for text in getattr(self.encoder, "warnings", [])]
-        lines = "".join(f"<p>{escape(line)}</p>" for line in [*notes, *warned])
+        sentences = [f"{line[:1].upper()}{line[1:]}." for line in notes]
+        lines = "".join(f"<p>{escape(line)}</p>" for line in [*sentences, *warned])
         rows = [
             f"<tr><th scope=row>{escape(name)}</th><td>{escape(said)}</td></tr>\n"
             for name, said in readings[:MOST_READINGS]
@@ -453,12 +454,14 @@ class Report:
     def _as_table(self, rows: Sequence[int] | NDArray[Any], captions: list[list[str]], heads: list[str]) -> str:
         """Rows with the first of their columns."""
         columns = [name for name, said in self._readings().items() if not said.startswith("left out")]
-        shown = sorted(columns, key=lambda name: name not in self.columns)[:MOST_COLUMNS]
+        columns = [name for name in columns if name not in self.columns[:1]]  # that picture stands beside the name
+        shown = columns[:MOST_COLUMNS]
         lines = []
         for i, caption in zip(rows, captions, strict=True):
             cells = [*map(escape, caption), *(self._shown_value(int(i), name) for name in shown)]
             said = "".join(f"<td>{cell}</td>" for cell in cells)
-            lines.append(f"<tr><th scope=row>{escape(self._name(i))}</th>{said}</tr>\n")
+            beside = "".join(self._shown_value(int(i), name) for name in self.columns[:1])
+            lines.append(f"<tr><th scope=row>{escape(self._name(i))}{beside}</th>{said}</tr>\n")
         more = len(columns) - len(shown)
         note = f'<p class="quiet">{more:,} more columns are not shown.</p>' if more else ""
         return _table(["", *heads, *shown], lines, "wide") + note
@@ -466,8 +469,12 @@ class Report:
     def _shown_value(self, i: int, name: str) -> str:
         """A value of a row in HTML."""
         said = escape(_value(self._field(i, name)))
-        uri = self._uri(i, name) if name in self.columns else None
-        return f'<img src="{uri}" alt="{said}" title="{said}" width="56" height="56">' if uri else said
+        if name not in self.columns:
+            return said
+        uri = self._uri(i, name)
+        if uri is None:
+            return f"<small>{said}</small>"
+        return f'<img src="{uri}" alt="{said}" title="{said}" width="56" height="56">'
 
 
 def pictures_per_class(n_classes: int) -> int:
