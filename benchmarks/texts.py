@@ -1,6 +1,6 @@
 """What embeddings are worth beside counts of words: texts with one complementary label each.
 
-    python benchmarks/texts.py [--labels 300,1000,3000] [--seeds 5] [--jobs 2] [--limit SECONDS]
+    python benchmarks/texts.py [--labels 300,1000,3000] [--seeds 5] [--jobs 2] [--keep FILE] [--limit SECONDS]
                                [--out benchmarks/results]
 
 Two collections of real texts, each sorted into classes by the people who made it:
@@ -17,6 +17,9 @@ true accuracy of `ComplementaryClassifier` with its defaults. "words" is what te
 TF-IDF of the 2,000 most frequent words; "embeddings" is `naysayer.features.Texts`; "both" is what the commands use with
 that extra, embeddings beside the main components of the words. "true labels" is logistic regression on "both" with the
 true classes.
+
+All of it takes hours on two cores. `--keep` adds each fit to a file as it is done, and takes those that are there from
+it: delete it when the code has changed.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import argparse
 import csv
 import hashlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -181,11 +185,17 @@ def speed() -> dict[str, dict[str, int]]:
     return told
 
 
+def read_lines(path: Path | None) -> list[str]:
+    """Read the lines of a file; none where there is no file yet."""
+    return path.read_text().splitlines() if path and path.exists() else []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", default="300,1000,3000")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--keep", type=Path, help="file of fits that are done, one JSON object per line")
     parser.add_argument("--limit", type=float, default=np.inf, help="seconds after which no fit is begun")
     parser.add_argument("--out", default="benchmarks/results")
     given = parser.parse_args()
@@ -199,7 +209,14 @@ def main() -> None:
     quick = speed()
     for texts, _ in TEXTS.values():
         Texts().fit_transform(texts)  # from now on they are kept
-    fits = list(finished(job, jobs, given.jobs, given.limit))
+    fits = [json.loads(line) for line in read_lines(given.keep)]
+    done = {(fit["texts"], fit["labels"], fit["seed"], fit["features"]) for fit in fits}
+    for fit in finished(job, [one for one in jobs if one not in done], given.jobs, given.limit):
+        fits.append(fit)
+        if given.keep:
+            with given.keep.open("a") as file:
+                file.write(json.dumps(fit) + "\n")
+    fits = [fit for fit in fits if (fit["texts"], fit["labels"], fit["seed"], fit["features"]) in jobs]
     fits.sort(key=lambda fit: (NAMES.index(fit["texts"]), fit["labels"], fit["features"], fit["seed"]))
     table = summary(fits)
     print(f"\n{'texts':12} {'labels':>6}" + "".join(f"{kind:>18}" for kind in (*FEATURES, "true labels")))

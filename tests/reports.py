@@ -53,6 +53,26 @@ def table(n: int = 160, *, learned: bool = True, odd: str = NASTY, seed: int = 0
     return trained, Evidence.from_labels(f"labels: {n} 'not this class'", model, examples, y_bar)
 
 
+def pictured(folder: Path, n: int = 40) -> tuple[EncodedModel, Evidence]:
+    """A table of shapes with a column of their pictures, one of which is missing and one not there."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=n)
+    names = np.array([f"{i:04}.jpg" for i in range(n)], dtype=object)
+    for name, kind in zip(names, y):
+        photo(kind, rng).save(folder / name, quality=90)
+    names[:2] = "", "gone.jpg"
+    y_bar = complement(y, 3, random_state=0)
+    examples = DataTable({"width": rng.normal(size=n).round(2), "photo": names, "answer": y_bar}, folder)
+    encoder = TableEncoder()
+    model = ComplementaryClassifier("linear", max_epochs=20, n_seeds=2, classes=np.arange(3), device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the picture that is not there, and that nothing was learned
+        model.fit(encoder.fit_transform(examples, Columns(drop=["answer"])), y_bar)
+        model.classes_, model.classes = np.array(["circle", "square", "triangle"]), None
+        trained = EncodedModel(model, encoder, {"label": "answer", "id": "photo"})
+        return trained, Evidence.from_labels(f"labels: {n} 'not this class'", model, examples, y_bar)
+
+
 def photo(kind: int, rng: np.random.Generator) -> Image.Image:
     """A shape on a plain ground, drawn at four times its size; the fourth kind is two stripes."""
     ground, ink = (tuple(int(v) for v in rng.integers(low, low + 90, 3)) for low in (150, 10))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -204,16 +205,24 @@ def test_paths_begin_at_the_folder_of_the_table(folder, tmp_path_factory, monkey
     np.testing.assert_array_equal(encoder.transform(read_table(absolute)), X)
 
 
-def test_a_broken_picture_counts_as_missing_with_one_warning(folder):
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_broken_picture_counts_as_missing_with_one_warning(cached, folder, monkeypatch):
+    if not cached:
+        (folder / "file").write_text("where the folder of the cache would be")
+        monkeypatch.setenv("NAYSAYER_CACHE", str(folder / "file"))
+    forward, seen = EfficientNetLite0.forward, []
+    monkeypatch.setattr(EfficientNetLite0, "forward", lambda self, x: seen.append(len(x)) or forward(self, x))
+    warnings.filterwarnings("ignore", "the cache .* cannot be used")
     good = TableEncoder().fit_transform(only(read_table(folder / "t.csv"), "path"))
     (folder / "photos" / "07.png").write_bytes(b"not a picture")
     content = (folder / "photos" / "11.png").read_bytes()
     (folder / "photos" / "11.png").write_bytes(content[: len(content) // 2])
     (folder / "photos" / "09.png").unlink()
-    encoder = TableEncoder()
+    seen.clear()
     with pytest.warns(UserWarning, match="cannot be read") as caught:
-        X = encoder.fit_transform(only(read_table(folder / "t.csv"), "path"))
-    (message,) = [str(one.message) for one in caught]
+        X = TableEncoder().fit_transform(only(read_table(folder / "t.csv"), "path"))
+    assert sum(seen) == (0 if cached else N - 3)
+    (message,) = [said for one in caught if "the cache" not in (said := str(one.message))]
     assert message.startswith("column 'path' must hold pictures; 3 of 30 cannot be read, the first at row 7: picture ")
     assert "07.png" in message
     assert message.endswith("; they count as missing")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import struct
 import zlib
 
@@ -15,6 +17,7 @@ import pytest
 from PIL import Image
 
 from helpers import raises
+from naysayer.common import progress
 from naysayer.data import items
 from naysayer.data.items import IMAGE_ENDINGS, image_item, is_name, read_items, record_item, text_item
 
@@ -48,6 +51,21 @@ def test_a_folder_is_read_in_order_with_its_folders(tmp_path):
     for name in ("a.csv", "a/b.txt"):
         (tmp_path / name).write_text("not an image")
     assert told(tmp_path)[1] == [f"left out: {tmp_path}/a.csv and 2 more files are no images"]
+    (tmp_path / "lost.png").symlink_to(tmp_path / "nowhere.png")
+    lost = f"left out: {tmp_path}/lost.png must be a file that can be read; no such file or directory"
+    assert lost in told(tmp_path)[1]
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_a_large_folder_shows_how_far_it_is(verbose, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SECONDS", -math.inf)
+    monkeypatch.setattr(items, "_MANY", 2)
+    for seed in range(2):
+        picture(tmp_path / f"{seed}.png", seed)
+    assert len(list(read_items(tmp_path, verbose=verbose))) == 2
+    (tmp_path / "0.png").unlink()
+    assert len(list(read_items(tmp_path, verbose=verbose))) == 1  # and is read without a word
+    assert re.findall("looking at photos: .* %", capsys.readouterr().err) == ["looking at photos: 50 %"] * verbose
 
 
 def test_images_are_named_one_by_one_or_by_a_pattern(tmp_path, monkeypatch):

@@ -27,7 +27,6 @@ from naysayer.data.items import image_item
 from naysayer.features import Photos, backbones, efficientnet, photos
 from naysayer.features.encoder import encoder_from_dict, fit_encoder
 from naysayer.features.photos import PhotoEncoder
-from naysayer.features.pictures import begins_as_image
 from naysayer.objectives import Forward
 from test_pictures import broken, saved, smooth
 
@@ -244,6 +243,30 @@ def test_broken_pictures_are_told_when_the_others_are_done(tmp_path, monkeypatch
         small().transform([tmp_path / "text.jpg"])
     with raises("text.jpg' must be an image"):
         small().pixels([tmp_path / "text.jpg", good[0]])
+
+
+def test_what_is_not_there_is_told_before_anything_is_computed(tmp_path, monkeypatch):
+    good = saved(tmp_path / "good.png", Image.fromarray(smooth(1)[0]))
+    seen = counted(monkeypatch)
+    with raises("a.jpg' must be a file that can be read; no such file or directory (and 1 more cannot be read)"):
+        small(tmp_path / "cache").transform([good, tmp_path / "a.jpg", tmp_path / "b.jpg"])
+    assert seen == []
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_those_that_can_be_read_are_computed_once_where_others_cannot(cached, tmp_path, monkeypatch):
+    said = broken(tmp_path)
+    good = [saved(tmp_path / f"{i}.png", Image.fromarray(x)) for i, x in enumerate(smooth(3))]
+    expected = small().transform(good)
+    (tmp_path / "same.jpg").write_bytes((tmp_path / "cut.jpg").read_bytes())
+    bad = [*(tmp_path / name for name in said), tmp_path / "gone.jpg", tmp_path / "same.jpg"]
+    seen = counted(monkeypatch)
+    features, failed = small(tmp_path / "cache" if cached else False).transform_readable([*bad, *good, good[0]])
+    assert sum(seen) == (3 if cached else 4)
+    assert sorted(failed) == list(range(len(bad)))
+    assert failed[5].startswith(f"the same as in row 0: picture '{bad[0]}' must" if cached else f"picture '{bad[5]}'")
+    assert not features[: len(bad)].any()
+    assert_near(features[len(bad) :], expected[[0, 1, 2, 0]])
 
 
 def test_a_damaged_cache_is_computed_anew(tmp_path):
@@ -570,18 +593,24 @@ def test_the_encoder_reads_a_photo_once_and_shows_progress(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("damage", [None, b"no picture", b"half"])
-def test_a_photo_that_is_gone_or_broken_is_told_with_its_path_and_what_to_do(damage, tmp_path):
+def test_a_photo_that_is_gone_or_broken_is_told_with_its_path_and_what_to_do(damage, tmp_path, monkeypatch):
     given = items(tmp_path)
     path = Path(given[1].path)
     content = path.read_bytes()
     path.unlink() if damage is None else path.write_bytes(content[: len(content) // 2] if damage == b"half" else damage)
     encoder = PhotoEncoder().fit(given)
-    assert begins_as_image(path) == (damage == b"half")  # that the rest is missing shows only when it is decoded
     with raises(f"{given[1].name!r} at {path} must") as caught:
         encoder.transform(given)
     assert str(caught.value).endswith("; register its folder again: naysayer ask FOLDER")
-    assert begins_as_image(given[0].path)
-    assert not begins_as_image("")
+    assert list(encoder.read(given)) == [given[1].id]  # the others are there
+    monkeypatch.setattr(photos, "available", lambda: False)
+    small = PhotoEncoder().fit(given)
+    with raises(f"picture {given[1].name!r} at {path} must open as an image; it does not: ") as caught:
+        small.transform(given)
+    assert str(caught.value).endswith("; register its folder again: naysayer ask FOLDER")
+    assert small.transform([given[0], given[2]]).shape == (2, 3, 32, 32)
+    with raises(f"picture {given[1].name!r} at {path} must open as an image; it does not: "):
+        PhotoEncoder().fit(given[1:2]).transform(given[1:2])
 
 
 def test_pixels_where_they_are_wanted(tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 from helpers import raises
 from naysayer.features import pictures
@@ -69,7 +69,7 @@ def test_every_way_to_give_a_picture_gives_the_same_pixels(tmp_path):
     ]
     for way in ways:
         got, failed = read(way)
-        assert failed == []
+        assert failed == {}
         assert np.abs(got.astype(int) - expected).max() <= 1  # Pillow and torch round alike but for a few
 
 
@@ -164,13 +164,17 @@ def test_a_large_jpeg_is_decoded_no_larger_than_needed(tmp_path, monkeypatch):
     whole, _ = read([path])
     monkeypatch.setattr(pictures, "MOST_PIXELS", 100 * 100)
     small, failed = read([path])
-    assert failed == []
+    assert failed == {}
     assert (small == whole).all()
     with large_allowed(), warnings.catch_warnings():
         warnings.simplefilter("error")
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100_000)  # of which Pillow would warn
+        exif = b"Exif\0\0MM\0*\xff\xff\xff\xff"  # an offset far beyond the end
+        damaged = saved(tmp_path / "b.jpg", Image.fromarray(smooth()[0]), exif=exif)
+        with pytest.raises(UserWarning, match="EXIF"):
+            ImageOps.exif_transpose(Image.open(damaged))
         with large_allowed():
-            read([path])
+            assert read([path, damaged])[1] == {}
 
 
 def test_bytes_are_resized_as_floats_are():
@@ -205,9 +209,11 @@ def test_a_broken_file_is_told_and_the_others_are_read(tmp_path):
     said = broken(tmp_path)
     got, failed = read([tmp_path / name for name in said] + [good] * 3)
     assert len(got) == 3
-    for (name, words), line in zip(said.items(), failed, strict=True):
+    for row, (name, words) in enumerate(said.items()):
+        line = failed.pop(row)
         assert line.startswith(f"picture '{tmp_path / name}' {words}")
         assert "\n" not in line
+    assert failed == {}
 
 
 def test_a_picture_of_too_many_pixels_is_refused(tmp_path, monkeypatch):
@@ -217,17 +223,19 @@ def test_a_picture_of_too_many_pixels_is_refused(tmp_path, monkeypatch):
     assert failed[0] == f"picture '{path}' must have at most 10,000 pixels; it has 200 × 100; make it smaller"
     assert failed[1].startswith("picture 1 must have at most 10,000 pixels")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)  # twice as many, and Pillow itself refuses
-    assert read([path])[1] == [f"picture '{path}' must have at most 10,000 pixels; it has more; make it smaller"]
+    assert read([path])[1] == {0: f"picture '{path}' must have at most 10,000 pixels; it has more; make it smaller"}
 
 
-def test_what_is_not_there_is_told_before_anything_is_computed(tmp_path):
+def test_what_is_not_there_is_told_by_its_row(tmp_path):
     good = saved(tmp_path / "good.png", Image.new("RGB", (9, 9)))
-    with raises("gone.jpg' must be a file that can be read; no such file or directory"):
-        take_pictures([good, tmp_path / "gone.jpg"]).hashes()
-    with raises(r"picture 'a\x00b.png' must have a path that a file can have; "):
-        take_pictures(np.array([str(good), "a\0b.png"])).hashes()
-    with raises(f"picture {tmp_path} must be a file; it is something else"):
-        take_pictures([good, tmp_path]).hashes()
+    given = take_pictures([good, tmp_path / "gone.jpg", "a\0b.png", tmp_path])
+    first, *others = given.hashes()
+    assert first == take_pictures([good]).hashes()[0]
+    assert others == [None] * 3
+    assert sorted(given.failed) == [1, 2, 3]
+    assert given.failed[1].endswith("gone.jpg' must be a file that can be read; no such file or directory")
+    assert given.failed[2].startswith(r"picture 'a\x00b.png' must have a path that a file can have; ")
+    assert given.failed[3] == f"picture {tmp_path} must be a file; it is something else"
 
 
 def test_a_file_that_changes_is_not_taken_for_what_it_was(tmp_path):
@@ -236,7 +244,7 @@ def test_a_file_that_changes_is_not_taken_for_what_it_was(tmp_path):
     given.hashes()
     saved(path, Image.new("RGB", (9, 9), RED))
     assert list(given.batches([0], 16, 1)) == []
-    assert given.failed == [f"picture '{path}' must stay as it is while it is read; it was changed; try again"]
+    assert given.failed == {0: f"picture '{path}' must stay as it is while it is read; it was changed; try again"}
 
 
 @pytest.mark.parametrize(
@@ -291,7 +299,7 @@ def test_one_image_may_be_given_many_times(tmp_path):
     path = saved(tmp_path / "a.png", Image.fromarray(smooth()[0]))
     with Image.open(path) as image:  # not loaded yet, and several threads will want to
         got, failed = read([image] * 20)
-    assert failed == []
+    assert failed == {}
     assert (got == got[0]).all()
 
 

@@ -226,6 +226,24 @@ def test_a_photo_that_is_gone_leaves_a_gap(tmp_path):
     assert re.search(r"\d{4}\.jpg is gone", seen.text)
 
 
+def test_a_table_shows_its_pictures(tmp_path):
+    trained, evidence = reports.pictured(tmp_path)
+    with pytest.warns(UserWarning, match="must hold pictures; 1 of 39 cannot be read"):
+        seen = page(tmp_path / "report.html", trained, evidence)
+    assert "photo[" not in seen.text  # what differs in features says nothing to people
+    assert "width" in seen.sections["Where the classes differ"]
+    shown = [image for image in seen.all("img") if image["width"] == "56"]
+    assert shown
+    for image in shown:
+        small = Image.open(io.BytesIO(base64.b64decode(image["src"].split(",")[1])))
+        assert small.size == (SIDE, SIDE)
+        assert (tmp_path / image["alt"]).is_file()
+    assert "Rows by predicted class" in seen.sections
+    assert len(seen.all("image")) > 10  # on the map
+    named = "Rows by predicted class", "Contradicted by their labels", "Least sure"
+    assert not any("is gone" in seen.sections[name] for name in named)
+
+
 def test_texts_show_words_and_beginnings(made):
     _, _, seen = made["texts"]
     assert "invoice" in seen.sections["Characteristic words"]

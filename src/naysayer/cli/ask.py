@@ -118,7 +118,7 @@ def ask(
     except ValueError as error:
         raise ValueError(_by_option(str(error))) from None
     told = {"guidelines": _guidelines(guidelines, names), "language": language}
-    found = [] if is_store else read_items(items)
+    found = [] if is_store else read_items(items, verbose=1)
     with contextlib.ExitStack() as opened:
         with begun_or_gone(store):
             answers, new = _open_store(opened, store, project, wanted, found)

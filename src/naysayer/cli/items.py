@@ -33,7 +33,9 @@ def add(
     if items is None and not names:
         raise ValueError("something must be added: name a folder or file of items, or --classes owl,fox")
     with Store.open(store) as answers:
-        found = [] if items is None else list(read_items(items))  # before anything is changed: it may be refused
+        found = (
+            [] if items is None else list(read_items(items, verbose=1))
+        )  # before anything is changed: it may be refused
         settled = answers.progress().closed
         if names:
             answers.add_classes(names)

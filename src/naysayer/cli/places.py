@@ -69,7 +69,7 @@ def read_examples(place: str, kind: str, delimiter: str | None = None) -> Exampl
         with Store.open(place) as answers:
             items = list(answers.items())
     else:
-        items = list(read_items(place))
+        items = list(read_items(place, verbose=1))
     if odd := next((item for item in items if item.kind != kind), None):
         raise ValueError(f"{place} must hold {kind}s, as the model learned from them; {odd.name} is a {odd.kind}")
     columns = fields_beside(items, None if is_store(place) else place)

@@ -19,7 +19,7 @@ from naysayer.collect.store import Store
 from naysayer.common.cells import csv_text
 from naysayer.common.files import write_text
 from naysayer.data.items import Item
-from naysayer.features.pictures import begins_as_image, large_allowed
+from naysayer.features.photos import PhotoEncoder
 from naysayer.measure.answers import Answers, labels, read_answers
 from naysayer.measure.settling import SETTLED, Calibration, class_shares, log_likelihoods, posterior
 
@@ -126,12 +126,14 @@ def _expected(trained: Trained, items: Sequence[Item], place: dict[str, int]) ->
     out = np.full((len(items), trained.expected.shape[1]), np.nan)
     learned = [place[item.id] for item in trained.judged.items]
     out[learned] = trained.expected
-    others = np.setdiff1d(np.arange(len(items)), learned).tolist()  # more than are learned from, or pictures are gone
-    with large_allowed():
-        rest = [i for i in others if items[i].kind != "image" or begins_as_image(items[i].path or "")]
+    rest = np.setdiff1d(np.arange(len(items)), learned).tolist()  # more than are learned from, or broken pictures
     for start in range(0, len(rest), _AT_A_TIME):
         some = rest[start : start + _AT_A_TIME]
-        out[some] = trained.model.predict_proba(trained.encoder.transform([items[i] for i in some]))
+        if isinstance(trained.encoder, PhotoEncoder):
+            failed = trained.encoder.read([items[i] for i in some])
+            some = [i for i in some if items[i].id not in failed]
+        if some:
+            out[some] = trained.model.predict_proba(trained.encoder.transform([items[i] for i in some]))
     return out
 
 

@@ -25,8 +25,7 @@ from naysayer.data.items import Item
 from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
 from naysayer.engine.recipe import Recipe
 from naysayer.features.encoder import Encoder, fit_encoder
-from naysayer.features.photos import PhotoEncoder
-from naysayer.features.pictures import begins_as_image, large_allowed
+from naysayer.features.photos import PhotoEncoder, told_of
 from naysayer.measure import metrics
 from naysayer.measure.answers import Answers, accuracy, check_rate, error_rates, from_standing, labels
 from naysayer.measure.intervals import Interval
@@ -197,6 +196,8 @@ def train(
     elif network in FOR_IMAGES:
         raise ValueError(f'network "{network}" is for images; the items are {encoder.kind}s; use "mlp"')
     encoder.device, encoder.verbose = device, verbose
+    if isinstance(encoder, PhotoEncoder):
+        ordered = _readable(encoder, ordered, n_said)
     X = encoder.transform(ordered)
     ruled_out = np.zeros((len(ordered), project.n_classes), dtype=bool)
     ruled_out[:n_said] = known.ruled_out
@@ -254,17 +255,23 @@ def train(
 
 
 def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> tuple[list[Item], int]:
-    """Give the items to learn from, those with answers first, in their order; and how many have none.
-
-    A picture that nobody answered about and that cannot be opened any more is no loss.
-    """
+    """Give the items to learn from, those with answers first, in their order; and how many have none."""
     items = {item.id: item for item in store.items()}
     first = [items.pop(id) for id in answered]
     others = list(items.values())
     drawn = [others[i] for i in np.sort(rng.permutation(len(others))[: max(0, MOST_ITEMS - len(first))])]
-    with large_allowed():
-        drawn = [item for item in drawn if item.kind != "image" or begins_as_image(item.path or "")]
     return [*first, *drawn], len(others)
+
+
+def _readable(encoder: PhotoEncoder, ordered: Sequence[Item], n_answered: int) -> list[Item]:
+    """Leave out pictures that cannot be read and that nobody answered about; the encoder's notes tell of them."""
+    failed = encoder.read(ordered)
+    out = {item.id: failed[item.id] for item in ordered[n_answered:] if item.id in failed}
+    if out:
+        encoder.notes.append(
+            f"left out: {told_of(list(out.values()))}; nobody answered about {'it' if len(out) == 1 else 'them'}"
+        )
+    return [item for item in ordered if item.id not in out]
 
 
 def _accuracy(

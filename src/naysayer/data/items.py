@@ -12,17 +12,19 @@ import stat
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from naysayer.common.progress import Bar, progress_bar
 from naysayer.data.tables import read_table
 
 IMAGE_ENDINGS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".gif": "GIF", ".webp": "WEBP", ".bmp": "BMP"}
 IMAGE_ENDINGS |= {".tif": "TIFF", ".tiff": "TIFF"}
 UNREAD_ENDINGS = (".heic", ".heif", ".avif")  # photos all the same: each is named when it is left out
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+_MANY = 1000  # files that take a while to look at
 _MOST_BYTES = 100 * 2**20  # of an image file
 _MOST_PIXELS = 100_000_000  # a small file can claim more pixels than there is memory for
 
@@ -114,7 +116,9 @@ def _to_stderr(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def read_items(path: str | os.PathLike[str], report: Callable[[str], None] = _to_stderr) -> Iterator[Item]:
+def read_items(
+    path: str | os.PathLike[str], report: Callable[[str], None] = _to_stderr, verbose: int = 0
+) -> Iterator[Item]:
     """Read what people are to be asked about.
 
     A folder is searched for images (jpg, jpeg, png, gif, webp, bmp, tif, tiff), its folders too, in the order of
@@ -126,6 +130,7 @@ def read_items(path: str | os.PathLike[str], report: Callable[[str], None] = _to
     ----------
     path : the folder or file, or a pattern.
     report : is called with a line for each thing that was left out: an image that does not open, a row without a text.
+    verbose : 1 shows a progress bar while 1,000 files or more are looked at.
 
     Yields
     ------
@@ -143,12 +148,12 @@ def read_items(path: str | os.PathLike[str], report: Callable[[str], None] = _to
     path = Path(path)
     none = f"{path} must hold images ({', '.join(IMAGE_ENDINGS)}); it has none"
     if path.is_dir():
-        return _once(_images(_files(path), path, report), none)
+        return _once(_images(list(_files(path)), path, report, verbose), none)
     if not path.exists():
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if os.path.isfile(name))
         if not found:
             raise FileNotFoundError(f"no file or folder at {path}")
-        return _once(_images(found, None, report), none)
+        return _once(_images(found, None, report, verbose), none)
     if path.suffix.lower() in IMAGE_ENDINGS:
         return _once(_images([path], None, report), none)
     if path.suffix.lower() not in TABLE_ENDINGS:
@@ -194,10 +199,18 @@ def _once(items: Iterator[Item], empty: str) -> Iterator[Item]:
 # ---- images ------------------------------------------------------------------------------------------------------
 
 
-def _images(paths: Iterable[Path], folder: Path | None, report: Callable[[str], None]) -> Iterator[Item]:
+def _images(
+    paths: Sequence[Path], folder: Path | None, report: Callable[[str], None], verbose: int = 0
+) -> Iterator[Item]:
     """Read those of the files that are images; names are from the folder on, if there is one."""
+    with progress_bar(len(paths), "looking at photos", verbose > 0 and len(paths) >= _MANY) as bar:
+        yield from _readable(paths, folder, report, bar)
+
+
+def _readable(paths: Sequence[Path], folder: Path | None, report: Callable[[str], None], bar: Bar) -> Iterator[Item]:
     others = []
     for path in paths:
+        bar()
         if path.suffix.lower() in UNREAD_ENDINGS:
             report(f"left out: {path} is {path.suffix[1:].upper()}, which is not read; convert it to JPEG")
             continue
@@ -209,7 +222,9 @@ def _images(paths: Iterable[Path], folder: Path | None, report: Callable[[str], 
             if not is_name(name):
                 raise ValueError(f"the name {name!r} must be printable UTF-8; rename it")
             yield image_item(path, name)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            report(f"left out: {path} must be a file that can be read; {(error.strerror or str(error)).lower()}")
+        except ValueError as error:
             report(f"left out: {' '.join(str(error).split())}")
     if others:
         more = f"{len(others) - 1:,} more file{'s' if others[2:] else ''}"

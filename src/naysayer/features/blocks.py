@@ -16,7 +16,6 @@ from naysayer.data.items import Item
 from naysayer.data.tables import DataTable, texts_of
 from naysayer.features import photos, texts
 from naysayer.features.photos import PhotoEncoder
-from naysayer.features.pictures import Picture, Refused, large_allowed
 from naysayer.features.texts import TextEncoder
 
 Features = tuple[NDArray[np.int64], NDArray[np.float32]]  # the rows that have a value, and their features
@@ -164,24 +163,18 @@ class PhotoBlock(Block):
         faults = _gone(values)
         if fitting:
             self._check(faults, values, "paths must be absolute or begin at the table's folder")
-        there = {row: path for row, path in values.items() if row not in faults}
+        there = np.array([row for row in values if row not in faults], dtype=np.int64)
         features = np.zeros((0, len(self.mean)), dtype=np.float32)
-        try:
-            if there:
-                features = transformer.transform(list(there.values()))
-        except Refused:
-            broken = _broken(there)
-            if not broken:
-                raise
-            faults |= broken
+        if len(there):
+            features, failed = transformer.transform_readable([values[row] for row in there.tolist()])
+            faults |= {int(there[place]): why for place, why in failed.items()}
             if fitting:
                 self._check(faults, values, "replace the files, or leave the column out")
-            there = {row: path for row, path in there.items() if row not in broken}
-            if there:
-                features = transformer.transform(list(there.values()))  # what was computed before is kept
+            kept = np.setdiff1d(np.arange(len(there)), list(failed))
+            there, features = there[kept], features[kept]
         if faults:
             warnings.warn(f"{self._tell(faults, values)}; they count as missing", stacklevel=2)
-        return _rows(there), features
+        return there, features
 
     def _check(self, faults: dict[int, str], values: dict[int, str], advice: str) -> None:
         """Refuse a column most of whose pictures cannot be read: it is not what it was taken for."""
@@ -197,18 +190,6 @@ class PhotoBlock(Block):
 def _gone(paths: dict[int, str]) -> dict[int, str]:
     """Say where pictures are not, by their rows."""
     return {row: f"no file at {path}" for row, path in paths.items() if not os.path.isfile(path)}
-
-
-def _broken(paths: dict[int, str]) -> dict[int, str]:
-    """Say why pictures cannot be read, by their rows."""
-    faults = {}
-    with large_allowed():
-        for row, path in paths.items():
-            try:
-                Picture(path, path).pixels(8)
-            except Refused as error:
-                faults[row] = str(error)
-    return faults
 
 
 class TextBlock(Block):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 from typing import Any
@@ -116,6 +115,21 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         -------
         (N, D) float32
         """
+        return self._transform(X, refuse=_check_failed)[0]
+
+    def transform_readable(self, X: Any) -> tuple[NDArray[np.float32], dict[int, str]]:
+        """Do what :meth:`transform` does, without those that cannot be read.
+
+        Returns
+        -------
+        (N, D) float32, zeros where a picture cannot be read; and why not, by the rows of these
+        """
+        return self._transform(X, refuse=lambda failed: None)
+
+    def _transform(
+        self, X: Any, refuse: Callable[[dict[int, str]], None]
+    ) -> tuple[NDArray[np.float32], dict[int, str]]:
+        """Compute features, and say what failed; `refuse` is told of it before anything is computed, and at the end."""
         check_is_fitted(self, "backbone_")
         given = take_pictures(X)
         device = pick_device(self.device)
@@ -123,28 +137,30 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         key = self.backbone_ | {"views": self.views, "crop": pictures.CROP, "half": half}
         del key["version"]  # the checksum says which weights they are
         cache = FeatureCache(features_folder(self.cache), key)
-        features = np.empty((len(given), self._n_features_out), dtype=np.float32)
+        features = np.zeros((len(given), self._n_features_out), dtype=np.float32)
         with large_allowed(), progress_bar(len(given), "features of photos", self.verbose > 0) as bar:
-            hashes = None if cache.path is None else given.hashes()
-            kept = {} if hashes is None else cache.get(hashes)
+            names = [str(row) for row in range(len(given))] if cache.path is None else given.hashes()
+            refuse(given.failed)
+            of = {row: name for row, name in enumerate(names) if name is not None}
+            kept = cache.get(of.values())
             first: dict[str, int] = {}  # of the rows with the same content
-            missing = []
-            for row in range(len(given)):
-                if hashes is None or (hashes[row] not in kept and first.setdefault(hashes[row], row) == row):
-                    missing.append(row)
-                elif hashes[row] in kept:
-                    features[row] = kept[hashes[row]]
-            bar(len(given) - len(missing))
-            for rows, computed in self._compute(given, missing, device):
+            for row, name in of.items():
+                if name in kept:
+                    features[row] = kept[name]
+                else:
+                    first.setdefault(name, row)
+            bar(len(given) - len(first))
+            for rows, computed in self._compute(given, list(first.values()), device):
                 features[rows] = computed
-                if hashes is not None:
-                    cache.put({hashes[row]: features[row] for row in rows})
+                cache.put({of[row]: features[row] for row in rows})
                 bar(len(rows))
-        _check_failed(given.failed)
-        for row in range(len(given)):
-            if hashes is not None and hashes[row] in first:
-                features[row] = features[first[hashes[row]]]
-        return features
+        refuse(given.failed)
+        for row, name in of.items():
+            if (same := first.get(name, row)) != row:
+                features[row] = features[same]
+                if same in given.failed:
+                    given.failed[row] = f"the same as in row {same}: {given.failed[same]}"
+        return features, given.failed
 
     def pixels(self, X: Any) -> NDArray[np.uint8]:
         """Give pictures as the backbone sees them, (N, 3, S, S): what a :meth:`network` learns from."""
@@ -241,10 +257,15 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         return {name: value for name, value in super().__getstate__().items() if name not in ("_loaded", "_running")}
 
 
-def _check_failed(failed: list[str]) -> None:
+def _check_failed(failed: dict[int, str]) -> None:
     """Tell of pictures that could not be read."""
     if failed:
-        raise Refused(failed[0] + (f" (and {len(failed) - 1} more cannot be read)" if len(failed) > 1 else ""))
+        raise Refused(told_of([failed[row] for row in sorted(failed)]))
+
+
+def told_of(faults: Sequence[str]) -> str:
+    """Say in one line what is wrong with the first of some pictures, and how many more there are."""
+    return faults[0] + (f" (and {len(faults) - 1:,} more cannot be read)" if len(faults) > 1 else "")
 
 
 class PhotoEncoder:
@@ -276,11 +297,17 @@ class PhotoEncoder:
             self.photos = Photos().fit()
             self.notes = [f"photos are seen by {self.photos.backbone_['name']}, pretrained on ImageNet"]
             return self
-        sides, grey = [], True
-        for item in examples:
-            with _opened(item) as image:
-                sides.append(max(image.size))
-                grey = grey and image.mode in _GREY
+        sides, grey, fault = [], True, None
+        with large_allowed():
+            for item in examples:
+                try:
+                    with _opened(item) as image:
+                        sides.append(max(image.size))
+                        grey = grey and image.mode in _GREY
+                except Refused as error:  # told when it is read
+                    fault = error
+        if not sides and fault is not None:
+            raise fault
         self.side, self.channels = min(MOST_SIDE, round(median(sides))), 1 if grey else 3
         if not self.pixels:
             self.notes = [
@@ -290,18 +317,28 @@ class PhotoEncoder:
         return self
 
     def transform(self, examples: Sequence[Item]) -> NDArray[Any]:
-        """Give the features of images, or their pixels."""
-        new = {item.id: item for item in examples if item.id not in self._read}
-        if new and self.photos is not None:
-            given = [Picture(item.path or "", f"{item.name!r} at {item.path}") for item in new.values()]
-            photos = self.photos.set_params(verbose=self.verbose, device=self.device)
-            try:
-                self._read |= dict(zip(new, photos.transform(given)))
-            except Refused as error:
-                raise Refused(f"{error}; {_REGISTER}") from None
-        elif new:
-            self._read |= {id: self._pixels(item) for id, item in new.items()}
+        """Give the features of images, or their pixels; all must be there to be read."""
+        if failed := self.read(examples):
+            raise Refused(f"{told_of(list(failed.values()))}; {_REGISTER}")
         return np.stack([self._read[item.id] for item in examples])
+
+    def read(self, examples: Sequence[Item]) -> dict[str, str]:
+        """Read images for `transform` to find; give what is wrong with those that cannot be read, by their ids."""
+        new = [item for item in {item.id: item for item in examples}.values() if item.id not in self._read]
+        if new and self.photos is not None:
+            given = [Picture(item.path or "", f"{item.name!r} at {item.path}") for item in new]
+            photos = self.photos.set_params(verbose=self.verbose, device=self.device)
+            features, failed = photos.transform_readable(given)
+            self._read |= {item.id: features[row] for row, item in enumerate(new) if row not in failed}
+            return {new[row].id: failed[row] for row in sorted(failed)}
+        faults = {}
+        with large_allowed():
+            for item in new:
+                try:
+                    self._read[item.id] = self._pixels(item)
+                except Refused as error:
+                    faults[item.id] = str(error)
+        return faults
 
     def _pixels(self, item: Item) -> NDArray[np.uint8]:
         from PIL import Image, ImageOps
@@ -338,17 +375,12 @@ class PhotoEncoder:
 
 @contextmanager
 def _opened(item: Item) -> Iterator[Any]:
-    """Open an image file, which must be there and be an image."""
+    """Open an image file, which must be there and be an image, also where the block decodes it."""
     from PIL import Image
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its size; it was checked when it was registered
-            image = Image.open(item.path or "")
-    except OSError:
-        raise ValueError(
-            f"image {item.name!r} must be where it was registered, at {item.path}; it is not, or is no "
-            f"image any more; {_REGISTER}"
-        ) from None
-    with image:
-        yield image
+        with Image.open(item.path or "") as image:
+            yield image
+    except Exception as error:  # decoders raise many kinds on damaged files
+        why = " ".join(str(error).split())[:100] if os.path.isfile(item.path or "") else "no file is there"
+        raise Refused(f"picture {item.name!r} at {item.path} must open as an image; it does not: {why}") from None

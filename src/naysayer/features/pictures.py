@@ -44,15 +44,15 @@ class Pictures(Protocol):
 
     Attributes
     ----------
-    failed : what was wrong with those that could not be read, one line each.
+    failed : what was wrong with those that could not be read, one line each, by their rows.
     """
 
-    failed: list[str]
+    failed: dict[int, str]
 
     def __len__(self) -> int: ...
 
-    def hashes(self) -> list[str]:
-        """Hash the content of each."""
+    def hashes(self) -> Sequence[str | None]:
+        """Hash the content of each; those that cannot be read have none, and are told in `failed`."""
 
     def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[Batch]:
         """Read some, by the batch; those that cannot be read are left out, and told in `failed`."""
@@ -174,19 +174,6 @@ class Picture:
         return Refused(f"picture {self.name} {'; '.join(why)}")
 
 
-def begins_as_image(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is there and its header is an image's; its pixels are not decoded, which may still fail."""
-    from PIL import Image
-
-    try:
-        if not os.path.isfile(path):
-            return False
-        with Image.open(path, formats=_FORMATS):
-            return True
-    except Exception:  # of many kinds, as above
-        return False
-
-
 def to_rgb(image: Any) -> Any:
     """Bring a PIL image of any mode to RGB: on white where it is transparent, 16 bits to 8."""
     from PIL import Image
@@ -259,17 +246,24 @@ class Mixed:
     """Pictures one by one, read and resized by several threads while others are computed with."""
 
     pictures: list[Picture]
-    failed: list[str] = field(default_factory=list)
-    _hashes: list[str] | None = None
+    failed: dict[int, str] = field(default_factory=dict)
+    _hashes: list[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.pictures)
 
-    def hashes(self) -> list[str]:
-        """Hash the content of each; the first that cannot be read is told at once."""
+    def hashes(self) -> list[str | None]:
+        """Hash the content of each."""
         with _threads() as pool:
-            self._hashes = list(pool.map(Picture.hash, self.pictures))
+            self._hashes = list(pool.map(self._hash, range(len(self))))
         return self._hashes
+
+    def _hash(self, row: int) -> str | None:
+        try:
+            return self.pictures[row].hash()
+        except Refused as error:
+            self.failed[row] = str(error)
+            return None
 
     def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[Batch]:
         """Read and resize some, by the batch."""
@@ -285,7 +279,7 @@ class Mixed:
                     try:
                         read.append((row, future.result()))
                     except Refused as error:
-                        self.failed.append(str(error))
+                        self.failed[row] = str(error)
                     if read and (len(read) == at_once or not waiting):
                         yield Batch([row for row, _ in read], torch.from_numpy(np.stack([one for _, one in read])))
                         read = []
@@ -315,7 +309,7 @@ class Stack:
             array = array.transpose(0, 3, 1, 2)
         if array.ndim != 4 or array.shape[1] not in (1, 3):
             raise Refused(f"an array of pictures must be {_SHAPES}; got {array.shape}")
-        self.array, self.failed = array, list[str]()
+        self.array, self.failed = array, dict[int, str]()
 
     def __len__(self) -> int:
         return len(self.array)
@@ -365,9 +359,10 @@ def _threads() -> ThreadPoolExecutor:
 
 @contextmanager
 def large_allowed() -> Iterator[None]:
-    """Do without Pillow's warning of large pictures: here some are refused, the others handled."""
+    """Do without Pillow's warnings, of size and damaged EXIF data: here some are refused, the others handled."""
     from PIL import Image
 
     with warnings.catch_warnings():  # for all threads, so it is the caller's to hold, not theirs
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        warnings.filterwarnings("ignore", module=r"PIL\.")
         yield

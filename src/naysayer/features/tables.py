@@ -393,6 +393,12 @@ class TableEncoder:
         """The D features, in the order of the matrix's columns."""
         return [name for column in self._columns for name in column.names()]
 
+    @property
+    def plain_features(self) -> list[int]:
+        """The places, among the D, of features that say something to people: not those of a picture or a text."""
+        of = [(column, name) for column in self._columns for name in column.names()]
+        return [j for j, (column, name) in enumerate(of) if not isinstance(column, Block) or not name.endswith("]")]
+
     def fit(self, examples: DataTable, columns: Columns = _NOTHING_SAID) -> TableEncoder:
         """Learn from the training rows how to encode them.
 

@@ -91,7 +91,8 @@ def class_differences(X: NDArray[Any], classes: Ints, n_classes: int) -> list[Di
     return found
 
 
-def feature_names(encoder: Any) -> list[str] | None:
-    """Name the features of a table's or record's encoder; None where they have no names."""
-    names = getattr(getattr(encoder, "table", encoder), "feature_names_", None)
-    return None if names is None else list(names)
+def plain_features(encoder: Any) -> dict[int, str]:
+    """Name the features of a table's or record's encoder that say something to people, by their places."""
+    table = getattr(encoder, "table", encoder)
+    names = getattr(table, "feature_names_", None)
+    return {} if names is None else {j: names[j] for j in table.plain_features}

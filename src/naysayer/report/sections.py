@@ -67,7 +67,9 @@ class Report:
         self.count = np.bincount(self.predicted, minlength=len(self.classes))
         self.texts = self.encoder.kind == "text"
         self.photos = self.encoder.kind == "image"
-        self._uris: dict[int, str | None] = {}
+        self.columns: list[str] = getattr(self.encoder, "pictures", [])  # of a table, that hold pictures
+        self.pictured = self.photos or bool(self.columns)
+        self._uris: dict[str, str | None] = {}
 
     def html(self) -> str:
         """Give the page."""
@@ -227,16 +229,16 @@ class Report:
 
     def spread(self) -> str:
         """Columns in which the classes differ."""
-        names = contents.feature_names(self.encoder)
-        if names is None or self.X.ndim != 2 or len(names) != self.X.shape[1]:
+        names = contents.plain_features(self.encoder)
+        if not names:
             return ""
-        rows = []
-        for one in contents.class_differences(self.X, self.predicted, len(self.classes)):
+        places, rows = list(names), []
+        for one in contents.class_differences(self.X[:, places], self.predicted, len(self.classes)):
             ends = "".join(
                 f"<td>{self._named(k)}<small>{f'{value:+.1f}'.replace('-', '−')}</small></td>"
                 for k, value in (one.highest, one.lowest)
             )
-            rows.append(f"<tr><th scope=row>{escape(names[one.feature])}{bar(one.explained)}</th>{ends}</tr>\n")
+            rows.append(f"<tr><th scope=row>{escape(names[places[one.feature]])}{bar(one.explained)}</th>{ends}</tr>\n")
         if not rows:
             return ""
         return _card(
@@ -248,11 +250,11 @@ class Report:
 
     def by_class(self) -> str:
         """Some examples of each predicted class."""
-        if not (self.photos or self.texts):
+        if not (self.pictured or self.texts):
             return ""
         rng = np.random.default_rng(self.seed)
         shown = self._largest_classes()
-        each = pictures_per_class(len(shown)) if self.photos else max(2, min(4, 60 // len(shown)))
+        each = pictures_per_class(len(shown)) if self.pictured else max(2, min(4, 60 // len(shown)))
         parts = []
         for k in shown:
             mine = np.flatnonzero(self.predicted == k)
@@ -316,13 +318,13 @@ class Report:
         some = f"{len(layout.rows):,} of {self.evidence.n_examples:,} {self.many}, drawn at random"
         whose = f"all {self.many}" if len(layout.rows) == self.evidence.n_examples else some
         label = f"Map of {whose}, coloured by predicted class"
-        if self.photos:
+        if self.pictured:
             chosen = figures.tiles(layout)
             shown = [(self._uri(int(layout.rows[i])), int(classes[i]), titles[i], x, y) for i, x, y in chosen]
             drawing = (
                 f'<div class="scroll" tabindex="0" role="region" aria-label="Map">{figures.mosaic(shown, label)}</div>'
             )
-            what = f"{len(shown)} photos, each in the place of those like it; frames have the colour of the class."
+            what = f"{len(shown)} {self.many}, each in the place of those like it; frames have the colour of the class."
         else:
             if self.texts:
                 cut = self._text_of(layout.rows)
@@ -341,7 +343,8 @@ class Report:
         readings = list(self._readings().items())
         notes = [] if readings else self.encoder.notes  # of columns they say the same
         warned = [f"{text}." for text in getattr(self.encoder, "warnings", [])]
-        lines = "".join(f"<p>{escape(line)}</p>" for line in [*notes, *warned])
+        sentences = [f"{line[:1].upper()}{line[1:]}." for line in notes]
+        lines = "".join(f"<p>{escape(line)}</p>" for line in [*sentences, *warned])
         rows = [
             f"<tr><th scope=row>{escape(name)}</th><td>{escape(said)}</td></tr>\n"
             for name, said in readings[:MOST_READINGS]
@@ -355,7 +358,7 @@ class Report:
     def footer(self) -> str:
         """What made it, and what it holds."""
         held = ""
-        if self.photos:
+        if self.pictured:
             held = f" At most {MOST_PICTURES} small pictures and 3 MB, however many {self.many} there are."
         return f"<footer><p>Made by naysayer {naysayer.__version__}. All is in this one file.{held}</p></footer>"
 
@@ -406,11 +409,14 @@ class Report:
         item = self._item(i)
         return f"row {i}" if item is None else item.name
 
-    def _uri(self, i: int) -> str | None:
-        if i not in self._uris:
-            item = self._item(i)
-            self._uris[i] = thumbnail(item.path if item else None)
-        return self._uris[i]
+    def _uri(self, i: int, column: str | None = None) -> str | None:
+        """A small picture of an example; of a row that of a column, or of the first that has pictures."""
+        item, folder = self._item(i), getattr(self.evidence.examples, "folder", None)
+        path = os.path.join(folder or "", str(self._field(i, column or self.columns[0]))) if item is None else item.path
+        key = path or ""
+        if key not in self._uris:
+            self._uris[key] = thumbnail(path) if len(self._uris) < MOST_PICTURES else None
+        return self._uris[key]
 
     def _listed(self, rows: Sequence[int] | NDArray[Any], captions: list[list[str]], heads: list[str]) -> str:
         """Examples with what is said of each."""
@@ -422,15 +428,15 @@ class Report:
 
     def _gallery(self, rows: Sequence[int] | NDArray[Any], captions: list[list[str]]) -> str:
         """Photos or texts with their captions."""
-        parts = []
+        parts, gone = [], "is gone" if self.photos else "has no picture"
         for i, caption in zip(rows, captions, strict=True):
             first, *others = caption
-            if self.photos:
+            if self.pictured:
                 name, uri = Path(self._name(i)).name, self._uri(int(i))
                 seen = f"{name}: {caption[0]}"
                 inside = f'<img src="{uri}" alt="{escape(seen)}" title="{escape(name)}" width="112" height="112">'
                 if uri is None:
-                    inside = f'<span class="gone">{escape(_cut(name, 40))} is gone</span>'
+                    inside = f'<span class="gone">{escape(_cut(name, 40))} {gone}</span>'
                 said = f"<span>{escape(first)}</span>" + "".join(
                     f'<span class="soft">{escape(o)}</span>' for o in others
                 )
@@ -442,21 +448,33 @@ class Report:
                 parts.append(
                     f'<li class="{colour}"><p>{escape(_cut(text, MOST_LETTERS))}</p><p class="soft">{said}</p></li>\n'
                 )
-        kind = "photos" if self.photos else "texts"
+        kind = "photos" if self.pictured else "texts"
         return f'<ul class="{kind}">\n{"".join(parts)}</ul>\n'
 
     def _as_table(self, rows: Sequence[int] | NDArray[Any], captions: list[list[str]], heads: list[str]) -> str:
         """Rows with the first of their columns."""
         columns = [name for name, said in self._readings().items() if not said.startswith("left out")]
+        columns = [name for name in columns if name not in self.columns[:1]]  # that picture stands beside the name
         shown = columns[:MOST_COLUMNS]
-        values = [[_value(self._field(i, name)) for name in shown] for i in rows]
         lines = []
-        for i, caption, cells in zip(rows, captions, values, strict=True):
-            said = "".join(f"<td>{escape(text)}</td>" for text in [*caption, *cells])
-            lines.append(f"<tr><th scope=row>{escape(self._name(i))}</th>{said}</tr>\n")
+        for i, caption in zip(rows, captions, strict=True):
+            cells = [*map(escape, caption), *(self._shown_value(int(i), name) for name in shown)]
+            said = "".join(f"<td>{cell}</td>" for cell in cells)
+            beside = "".join(self._shown_value(int(i), name) for name in self.columns[:1])
+            lines.append(f"<tr><th scope=row>{escape(self._name(i))}{beside}</th>{said}</tr>\n")
         more = len(columns) - len(shown)
         note = f'<p class="quiet">{more:,} more columns are not shown.</p>' if more else ""
         return _table(["", *heads, *shown], lines, "wide") + note
+
+    def _shown_value(self, i: int, name: str) -> str:
+        """A value of a row in HTML."""
+        said = escape(_value(self._field(i, name)))
+        if name not in self.columns:
+            return said
+        uri = self._uri(i, name)
+        if uri is None:
+            return f"<small>{said}</small>"
+        return f'<img src="{uri}" alt="{said}" title="{said}" width="56" height="56">'
 
 
 def pictures_per_class(n_classes: int) -> int:

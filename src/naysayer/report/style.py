@@ -65,6 +65,7 @@ td small, th small { display: block; color: var(--soft); font-size: .8em; font-w
 th, td { overflow-wrap: break-word }
 .wide th, .wide td { text-align: left; white-space: nowrap; max-width: 16rem; overflow: hidden;
   text-overflow: ellipsis }
+.wide img { display: block; margin-top: .3rem; border-radius: .4rem }
 .wide thead th { white-space: normal; overflow-wrap: anywhere; min-width: 5rem }
 .matrix { width: auto; border-collapse: separate; border-spacing: 3px; margin-left: -3px }
 .matrix th, .matrix td { border: 0; padding: .4rem .5rem; max-width: 9rem }
