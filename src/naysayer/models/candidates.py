@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,7 +83,7 @@ class Candidates:
         if isinstance(network, nn.Module):
             return network
         if callable(network):
-            return lambda: network(math.prod(shape), n_classes)
+            return functools.partial(_called, network, math.prod(shape), n_classes)
         build = NETWORKS.get(str(network))
         if build is None:
             known = ", ".join(NETWORKS)
@@ -284,3 +286,15 @@ def _same_matrix(one: Any, other: Any) -> bool:
     if one is None or other is None:
         return one is other
     return np.array_equal(to_numpy(one), to_numpy(other))
+
+
+def _called(build: Callable[[int, int], nn.Module], n_features: int, n_classes: int) -> nn.Module:
+    """Build a network of one's own."""
+    try:
+        inspect.signature(build).bind(n_features, n_classes)
+    except TypeError as error:
+        raise ValueError(f"a function that is given for `network` must take (n_features, n_classes); {error}") from None
+    module = build(n_features, n_classes)
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"a function that is given for `network` must give a module; got {type(module).__name__}")
+    return module
