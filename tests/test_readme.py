@@ -405,6 +405,18 @@ def coverage() -> list[list[float]]:
     ]
 
 
+PARTS = ("off", "labels", "rows", "weights", "in sample")  # of an estimate's error
+
+
+def bias() -> list[list[float]]:
+    table = []
+    for n in (300, 3000):
+        about = result(f"bias-{n}")["all"]
+        means = [100 * value for part in PARTS for value in (abs(about[part]["mean"]), about[part]["error"])]
+        table.append([n, about["fits"], about["held"], *means])
+    return table
+
+
 def transitions() -> list[list[float]]:
     rows, table = result("transitions")["rows"], []
     for n_classes in (3, 5, 10):
@@ -454,6 +466,7 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     "recipes": lambda: [
         [row["rows"], 100 * row["plain"], 100 * row["consistency"]] for row in result("recipes")["means"]
     ],
+    "bias": bias,
     "coverage": coverage,
     "transitions": transitions,
     "memory": lambda: columns(result("labels-cpu")["training"], "seconds", "data_mb", "extra_mb"),
@@ -560,6 +573,16 @@ def test_what_is_said_of_intervals_on_tables_is_what_was_measured():
     errors = [f"{one.std(ddof=1) / np.sqrt(len(one)):.1f}" for one in off]
     words = "{} points with an error of {} (100 rows), {} with {}, {} with {}, and {} with {} (3,000 rows)"
     assert words.format(*itertools.chain(*zip(shown, errors))) in page
+
+
+def test_what_is_said_of_the_parts_of_an_error_is_what_was_measured():
+    few, many = (result(f"bias-{n}")["all"] for n in (300, 3000))
+    below = PAGES["docs/accuracy.md"].partition("<!-- bias -->")[2]
+    signs = ["−" if about[part]["mean"] < 0 else "+" for about in (few, many) for part in PARTS]
+    assert re.findall(r"\| ([+−])[\d.]+ \(", below)[: len(signs)] == signs  # the table's numbers come without theirs
+    assert round(many["width"] / many["weights"]["mean"], -1) == 50  # "a fiftieth of the interval's width"
+    assert abs(few["weights"]["mean"]) < few["weights"]["error"]  # "less than can be told from 0"
+    assert abs(many["off"]["mean"]) < many["off"]["error"]  # "nothing of the size seen came back"
 
 
 def test_what_is_said_of_the_grid_is_what_was_measured():
