@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import raises
-from naysayer.measure.adaptive import anytime_interval, contributions, corrected
+from naysayer.measure.adaptive import anytime_interval, contributions, corrected, latest_interval
 
 
 def adaptive_design(past, n_items, n_classes):
@@ -153,6 +153,36 @@ def test_intervals_hold_at_every_look(policy, n_classes, error_rate):
     assert max(missed.values()) <= 3  # of 25, 1.25 are expected at most
 
 
+def test_of_a_mean_that_changes_the_latest_counts():
+    rng = np.random.default_rng(3)
+    values = np.concatenate([rng.random(600) < 0.6, rng.random(3000) < 0.9]).astype(float)
+    assert anytime_interval(values, 0, 1).high < 0.9
+    latest = latest_interval(values, 0, 1)
+    assert latest.low < 0.9 < latest.high
+
+
+@pytest.mark.parametrize(("n", "start", "share"), [(127, 0, 2), (128, 64, 6), (255, 64, 6), (256, 128, 12)])
+def test_latest_windows_are_as_stated(n, start, share):
+    rng = np.random.default_rng(n)
+    values, low, expected = rng.random(n), -rng.random(n), np.linspace(0.5, 0.6, n)
+    found = latest_interval(values, low, 1.5, confidence=0.9)
+    window = anytime_interval(values[start:], low[start:], 1.5, confidence=1 - 0.1 / share)
+    assert found == pytest.approx(window)
+    risen = latest_interval(values, low, 1.5, expected=expected, confidence=0.9)
+    assert risen == pytest.approx(window._replace(high=window.high + 0.6 - expected[start:].mean()))
+    assert latest_interval(values, low, 1.5, expected=-expected, confidence=0.9) == pytest.approx(window)
+
+
+def test_bounds_of_a_rising_mean_hold_at_every_look():
+    rng, missed = np.random.default_rng(4), 0
+    mean = np.repeat(np.linspace(0.7, 0.98, 8), 50)
+    for _ in range(40):
+        values = (rng.random(400) < mean).astype(float)
+        looks = [(n, latest_interval(values[:n], 0, 1, expected=mean[:n])) for n in (60, 120, 180, 250, 300, 400)]
+        missed += any(not found.low <= mean[n - 1] <= found.high for n, found in looks)
+    assert missed <= 4  # of 40, 2 are expected at most
+
+
 def test_the_interval_narrows_and_can_miss():
     rng = np.random.default_rng(1)
     values = (rng.random(3000) < 0.9).astype(float)
@@ -163,7 +193,7 @@ def test_the_interval_narrows_and_can_miss():
 
 
 def test_nothing_is_known_without_answers():
-    assert anytime_interval([], 0, 1) == (0.5, 0.0, 1.0)
+    assert anytime_interval([], 0, 1) == latest_interval([], 0, 1) == (0.5, 0.0, 1.0)
 
 
 def test_what_was_given_must_hold():

@@ -429,7 +429,7 @@ def transitions() -> list[list[float]]:
 
 def questions() -> list[list[float]]:
     table = []
-    for cell in result("questions")["cells"]:
+    for cell in itertools.chain(*(result(f"questions{name}")["cells"] for name in ("", "-errors", "-photos"))):
         reached = [cell[name] for name in ("settled", "model", "known") if cell[name] is not None]
         table.append([100 * cell["errors"], *reached, 100 * cell["model_curve"][14], 100 * cell["labels_right"]])
     return table
@@ -546,6 +546,37 @@ def test_what_is_said_of_the_default_is_what_was_measured():
         f"accuracy in {100 * trials['held']:.0f} % of 5,400 trials, and in {100 * trials['held_as_if_known']:.0f} %"
         in page
     )
+
+
+def behind(cells: list[dict[str, Any]], first: int) -> float:
+    """By how many points a model of guided questions is behind that of random ones, at most, from a budget on."""
+    (random,) = (cell for cell in cells if cell["questions"] == "random")
+    worst = -100.0
+    for cell in cells:
+        both = zip(random["answers"], random["model_curve"], cell["model_curve"])
+        worst = max([worst, *(100 * (one - other) for n, one, other in both if n >= first and cell is not random)])
+    return worst
+
+
+def test_what_is_said_of_guided_questions_is_what_was_measured():
+    page, cells = " ".join(PAGES["docs/collect.md"].split()), result("questions-coverage")["cells"]
+    grid = itertools.product(("random", "guided", "switched"), (3, 10, 30), (0.0, 0.02, 0.05))
+    assert [(cell["policy"], cell["classes"], cell["errors"]) for cell in cells] == list(grid)
+    shares = [cell[name] for cell in cells for name in ("accuracy", "share")]
+    least, all_of_them = int(100 * min(shares)), 100 * np.mean(shares)
+    assert least >= 94
+    assert f"in at least {least} % of 60 projects each, and in {all_of_them:.1f} % of all" in page
+    one = [{"questions": "random", "answers": [1, 2], "model_curve": [0.5, 0.9]}]
+    assert behind([*one, {"questions": "labels", "model_curve": [0.4, 0.95]}], 1) == pytest.approx(10)
+    assert behind([*one, {"questions": "labels", "model_curve": [0.4, 0.95]}], 2) == pytest.approx(-5)
+    digits, errors, photos = (result(f"questions{name}")["cells"] for name in ("", "-errors", "-photos"))
+    # "never behind", and better from 1,500 answers on; on photos, from 2,500 answers on
+    assert max(behind(digits, 0), behind(errors, 0), behind(photos, 0)) <= 0
+    assert max(behind(digits, 1500), behind(errors, 1500), behind(photos, 2500)) < 0
+    ratios = [cells[0]["settled"] / cells[1]["settled"] for cells in (digits, errors, photos)]
+    assert "{:.1f}, {:.1f} and {:.1f} times".format(*ratios) in page
+    (known,) = (cell["known"] for cell in digits if cell["questions"] == "accuracy")
+    assert f"{digits[0]['known'] / known:.1f} times fewer" in page
 
 
 def held(fit: dict[str, Any], name: str) -> bool:

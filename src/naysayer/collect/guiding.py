@@ -166,8 +166,8 @@ class Guide:
         guide = copy(self)
         guide.items = [self.items[i] for i in rows]
         guide._place = {id: i for i, id in enumerate(guide.items)}
-        guide.expected, guide._then = self.expected[rows], self._then[rows]
-        guide._now, guide._weights = self._now[rows], self._weights[rows]
+        for name in ("expected", "_then", "_now", "_weights", "_decided"):
+            setattr(guide, name, getattr(self, name)[rows])
         guide._certain = float(guide._now.max(axis=1).sum())
         return guide
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from naysayer.collect.guiding import RANDOM, Guidance, read_guidance
 from naysayer.collect.records import Standing, Training
-from naysayer.measure.adaptive import anytime_interval, contributions, corrected
+from naysayer.measure.adaptive import contributions, corrected, latest_interval
 from naysayer.measure.intervals import Interval, within
 
 Floats = NDArray[np.float64]
@@ -47,9 +47,10 @@ def label_accuracy(
 ) -> Interval | None:
     """Estimate how many items the likeliest class is right for, by model and answers; None without a guided answer.
 
-    It is the mean over the guided questions of what was true when each was drawn; since labels get better, it is on
-    the safe side of what is true now. The interval holds however one decides to stop (see `anytime_interval`), and is
-    widened by what another error rate within its own interval would change.
+    It rests on the last half to three quarters of the guided answers, each of which tells what was true when its
+    question was drawn. Since labels get better, estimate and lower bound are on the safe side of what is true now; the
+    upper bound allows for as much as the likeliest classes have become likelier since. The interval holds however one
+    decides to stop (see `latest_interval`), and is widened by what another error rate within its own interval changes.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def label_accuracy(
         return contributions(corrected(yes, error_rate), chance, now, about, certainty), reach
 
     m, reach = values(error_rates.estimate)
-    found = anytime_interval(m, certainty - reach, certainty + reach, confidence=confidence)
+    found = latest_interval(m, certainty - reach, certainty + reach, expected=certainty, confidence=confidence)
     shifts = [float(values(rate)[0].mean() - m.mean()) for rate in (error_rates.low, error_rates.high)]
     low = found.estimate - math.hypot(max(0.0, found.estimate - found.low), min(0.0, *shifts))
     high = found.estimate + math.hypot(max(0.0, found.high - found.estimate), max(0.0, *shifts))

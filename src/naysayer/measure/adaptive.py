@@ -39,6 +39,7 @@ Floats = NDArray[np.float64]
 
 _BOLDEST = 0.75  # of the largest bet that cannot lose everything
 _MARGINS = (0.01, 0.03, 0.1)  # half widths for which the stakes are best; each gets a third of the purse
+_FIRST = 64  # values that are left behind at first
 
 
 def corrected(yes: ArrayLike, error_rate: float) -> Floats:
@@ -131,6 +132,43 @@ def anytime_interval(
     lowest = _crossing(lambda mean: _won(up * (m - mean)) - limit)
     highest = 1.0 - _crossing(lambda rest: _won(down * (1.0 - rest - m)) - limit)
     return Interval(estimate, lowest, highest)
+
+
+def latest_interval(
+    values: ArrayLike, low: ArrayLike, high: ArrayLike, *, expected: ArrayLike = 0.0, confidence: float = 0.95
+) -> Interval:
+    r"""Estimate what a mean has come to that rises with time, as labels get better; with bounds that hold at all n.
+
+    It rests on the last half to three quarters of the values: those after the first :math:`s = 64, 128, 256, \dots`,
+    for the largest s up to n / 2; with fewer than 128, on all. The j-th of these windows may miss with probability
+    :math:`\alpha / ((j + 1)(j + 2))`, j = 0, 1, ..., so that any of them does with :math:`\alpha` at most. What holds
+    at all n at once: the lower bound is not above the largest mean that a value of the window had. So it holds for
+    the latest, if the mean did not fall. The upper bound is raised by what the mean was expected to gain since; it
+    holds if the mean did not rise by more.
+
+    Parameters
+    ----------
+    values, low, high, confidence : as for :func:`anytime_interval`.
+    expected : (n,) what the mean was expected to be; only how far it has risen counts.
+
+    Examples
+    --------
+    >>> mean = np.repeat([0.6, 0.9], 1000)
+    >>> values = np.random.default_rng(0).random(2000) < mean
+    >>> print("{:.2f}, from {:.2f} to {:.2f}".format(*anytime_interval(values, 0, 1)))
+    0.75, from 0.72 to 0.78
+    >>> print("{:.2f}, from {:.2f} to {:.2f}".format(*latest_interval(values, 0, 1, expected=mean)))
+    0.81, from 0.76 to 0.95
+    """
+    m, window, start = np.asarray(values, dtype=np.float64), 0, 0
+    while 2 * (later := max(_FIRST, 2 * start)) <= len(m):
+        window, start = window + 1, later
+    given = (np.broadcast_to(np.asarray(each, dtype=np.float64), m.shape)[start:] for each in (low, high, expected))
+    low, high, believed = given
+    tail = (1.0 - confidence) / ((window + 1) * (window + 2))
+    found = anytime_interval(m[start:], low, high, confidence=1.0 - tail)
+    gain = max(0.0, float(believed[-1] - believed.mean())) if len(believed) else 0.0
+    return found._replace(high=min(1.0, found.high + gain))
 
 
 def _won(bets: Floats) -> float:

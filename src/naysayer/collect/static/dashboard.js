@@ -178,7 +178,7 @@ function suggestions({ guided }) {
   const right = vague ? "how many would be right cannot be told yet" : [bold(`${percent(value, 1)} (${percent(low, 1)} to ${percent(high, 1)})`), " would be right"];
   const told = guided.differ.length ? bold(`they get more or fewer yes than random ones about ${guided.differ.join(", ")}. Look at these answers.`) : bold("they are answered as random ones are.");
   fill(figure("suggestions", "Guided questions", { wide: true }), {
-    said: ["If every item were given its likeliest class, ", ...[right].flat(), `, by ${count(guided.n, "guided answer")}. `, ...(rows.length ? ["Weighted to be about any item, ", told] : [])],
+    said: ["If every item were given its likeliest class, ", ...[right].flat(), `, by the later ones of ${count(guided.n, "guided answer")}. `, ...(rows.length ? ["Weighted to be about any item, ", told] : [])],
     legend: rows.length ? [["c-accent", "guided"], ["c-expected", "random"]] : null,
     empty: rows.length ? null : "Too few answers to compare with random questions.",
     draw: (width) => whiskers(width, rows, { label: "Share of yes by class, guided and random", from: 0 }),
