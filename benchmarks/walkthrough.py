@@ -158,6 +158,7 @@ def main() -> None:
         told["runs_per_member"] = options.runs
         result = hardware("cpu") | {"classes": classes} | told | {"runs": runs}
         kind = "" if options.questions == "random" and not options.runs else f"-{options.questions}"
+        kind += "" if options.answers == 200 else f"-{options.answers}"
         save(options.out, f"walkthrough-{'-'.join(classes)}{kind}", result)
 
 

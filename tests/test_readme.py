@@ -437,10 +437,11 @@ def questions() -> list[list[float]]:
 
 def walkthrough() -> list[list[float]]:
     table = []
-    for classes in ("airplane-automobile-horse", "cat-dog-horse"):
-        runs = result(f"walkthrough-{classes}")["runs"]
-        shares = [100 * np.mean([run[name] for run in runs]) for name in ("right", "right_without_answer")]
-        table.append([*shares, sum(run["covered"] for run in runs), len(runs)])
+    for name in ("airplane-automobile-horse", *(f"cat-dog-horse{how}" for how in ("", "-model", "-400", "-model-400"))):
+        found = result(f"walkthrough-{name}")
+        runs = found["runs"]
+        shares = [100 * np.mean([run[share] for run in runs]) for share in ("right", "right_without_answer")]
+        table.append([found["answers"], *shares, sum(run["covered"] for run in runs), len(runs)])
     return table
 
 
@@ -622,6 +623,12 @@ def test_what_is_said_of_the_grid_is_what_was_measured():
     low = [(cell["data"], cell["classes"], cell["rows"]) for cell in cells if cell["covered"] < 0.9]
     assert low == [("clusters", 10, 1000)]
     assert all(abs(cell["bias"]) < 2 * cell["bias_error"] for cell in cells)
+
+
+def test_what_is_said_of_the_most_that_features_tell_is_what_was_measured():
+    runs = result("walkthrough-cat-dog-horse-400")["runs"]
+    told = 100 * np.mean([run["all_classes_told"] for run in runs])
+    assert f"names {told:.1f} % of the others rightly in these draws" in " ".join(PAGES["docs/collect.md"].split())
 
 
 def test_what_is_said_of_estimates_for_photos_is_what_was_measured():
