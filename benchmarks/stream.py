@@ -3,8 +3,9 @@
 Makes Parquet files of N rows and 20 columns with one complementary label each (about 80 bytes per row), by parts, from
 a seed. Each command then runs in a process of its own whose writable memory the kernel limits (RLIMIT_DATA: heap,
 private mappings, stacks of threads; an allocation beyond it fails). Beside the rows per second of each stand those of a
-plain scan of the same files by pyarrow, and of training in memory on a part of them. On that part the streamed network
-must equal the one that was trained in memory, up to the order of sums. Seconds of commands include their start.
+plain scan of the same files by pyarrow, without such a limit, and of training in memory on a part of them. On that part
+the streamed network must equal the one that was trained in memory, up to the order of sums. Seconds of commands include
+their start. What is done is kept in the folder, so that the same call resumes after an interruption.
 
     python benchmarks/stream.py --rows 100000000 --folder /tmp/stream --memory 1500 --out benchmarks/results
 """
@@ -28,7 +29,8 @@ from common import hardware, save
 SOURCE = str(Path(__file__).parents[1] / "src")
 N_COLUMNS, N_CLASSES = 20, 10
 FILE_ROWS, GROUP_ROWS = 2_000_000, 1 << 17
-BATCH = 1024
+AMPLE = 16_000  # MB, for what is not ours: pyarrow's scan keeps more than a small limit allows
+BATCH = 256  # what the command takes for so many rows
 
 
 def make(folder: Path, n_rows: int, seed: int) -> int:
@@ -47,7 +49,7 @@ def make(folder: Path, n_rows: int, seed: int) -> int:
             continue
         rng = np.random.default_rng([seed, i])
         temporary = folder / f".{paths[-1].name}"
-        with pyarrow.parquet.ParquetWriter(temporary, _schema()) as writer:
+        with pyarrow.parquet.ParquetWriter(temporary, _schema(), use_dictionary=["answer"]) as writer:
             for begin in range(0, n, GROUP_ROWS):
                 size = min(GROUP_ROWS, n - begin)
                 y = rng.integers(0, N_CLASSES, size)
@@ -67,11 +69,11 @@ def _schema() -> Any:
 
 
 def scan(folder: Path) -> dict[str, float]:
-    """Read all columns of all rows by pyarrow, and do nothing with them."""
+    """Read all columns of all rows by pyarrow, as it does unless told otherwise, and do nothing with them."""
     import pyarrow.dataset
 
     begun, n = time.perf_counter(), 0
-    for batch in pyarrow.dataset.dataset(folder, format="parquet").to_batches(batch_readahead=4, fragment_readahead=1):
+    for batch in pyarrow.dataset.dataset(folder, format="parquet").to_batches():
         n += batch.num_rows
     return {"rows": n, "seconds": time.perf_counter() - begun}
 
@@ -128,6 +130,12 @@ def limited(megabytes: int, *arguments: str) -> dict[str, Any]:
     return done | {"resident_mb": used.ru_maxrss / 1000, "out": printed}
 
 
+def lines(path: Path) -> int:
+    """Count the lines of a file."""
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -146,7 +154,9 @@ def main() -> None:
         return
     begun = time.perf_counter()
     size = make(data, options.rows, options.seed)
-    print(f"{options.rows:,} rows, {size / 1e9:.2f} GB on disk, made in {time.perf_counter() - begun:.0f} s")
+    print(
+        f"{options.rows:,} rows, {size / 1e9:.2f} GB on disk, made in {time.perf_counter() - begun:.0f} s", flush=True
+    )
     model, predicted = options.folder / "model", options.folder / "predictions.csv"
     own = [__file__, *sys.argv[1:], "--stage"]
     window = ["--memory", str(options.window)]
@@ -158,26 +168,34 @@ def main() -> None:
         "evaluate": ["-m", "naysayer", "evaluate", str(model), str(data), "--json", *window],
     }
     result: dict[str, Any] = {"rows": options.rows, "columns": N_COLUMNS, "bytes": size, "limit_mb": options.memory}
+    kept = options.folder / f"done-{options.rows}.json"
+    finished = json.loads(kept.read_text()) if kept.exists() else {}
     for name, arguments in stages.items():
-        done = limited(options.memory, *arguments)
-        printed = json.loads(done.pop("out") or "{}")
-        done |= printed if name == "scan by pyarrow" else {}
-        result[name] = done | {"rows_per_second": options.rows / done["seconds"]}
-        if name in ("train, one epoch", "evaluate"):
-            result[name]["accuracy"] = printed["accuracy"]
+        if name not in finished:
+            done = limited(AMPLE if name == "scan by pyarrow" else options.memory, *arguments)
+            printed = json.loads(done.pop("out") or "{}")
+            done |= printed if name == "scan by pyarrow" else {}
+            done["rows_per_second"] = options.rows / done["seconds"]
+            if name in ("train, one epoch", "evaluate"):
+                done["accuracy"] = printed["accuracy"]
+            if name == "predict":
+                done |= {"bytes": predicted.stat().st_size, "predictions": lines(predicted) - 1}
+                assert done["predictions"] == options.rows, f"each row must be predicted once; got {done}"
+            finished[name] = done
+            kept.write_text(json.dumps(finished))
+        done = finished[name]
         print(
-            f"{name:18} {done['seconds']:8.1f} s {options.rows / done['seconds']:12,.0f} rows/s "
-            f"{done['resident_mb']:7.0f} MB resident"
+            f"{name:18} {done['seconds']:8.1f} s {done['rows_per_second']:12,.0f} rows/s "
+            f"{done['resident_mb']:7.0f} MB resident",
+            flush=True,
         )
-    with predicted.open("rb") as file:
-        lines = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
-    assert lines == options.rows + 1, f"each row must be predicted once; got {lines - 1}"
-    part = json.loads(limited(16_000, *own, "compare")["out"])
+    result |= finished
+    part = json.loads(limited(AMPLE, *own, "compare")["out"])
     result["part"] = part
     for name, seconds in (("in memory", part["seconds"]), ("streamed", part["seconds_streamed"])):
         print(f"a part, {name:10} {seconds:8.1f} s {part['rows'] / seconds:12,.0f} rows/s")
     print(f"largest difference of a parameter between the two: {part['largest_difference']:.1g}")
-    save(options.out, "stream", result | {"hardware": hardware("cpu")})
+    save(options.out, "stream", result | {"hardware": hardware("cpu") | {"cores": os.cpu_count()}})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Gradient ascent in an Accelerate loop: torchrun --standalone --nproc-per-node 2 examples/accelerate_loop.py"""
 
 import torch
+import torch.distributed.nn  # DDP loads it, too, and loaded once processes have met it would keep their group for ever
 from accelerate import Accelerator
 from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, TensorDataset
@@ -33,8 +34,9 @@ def main():
             logits = accelerator.unwrap_model(network).cpu()(X)
         right = (logits.argmax(dim=1) == y).float().mean()
         print(f"{n_processes} processes: {100 * right:.1f} % right; mean logit {logits.mean():.4f}")
+    network, optimizer, loader = accelerator.free_memory(network, optimizer, loader)  # DDP holds the group as well
     accelerator.wait_for_everyone()  # so that none is gone while another still talks to it
-    accelerator.end_training()
+    accelerator.end_training()  # ends the group, and now its threads, which must not run when Python ends
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import sys
 
 import lightning
 import torch
+import torch.distributed.nn  # DDP loads it, too, and loaded once processes have met it would keep their group for ever
 from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -56,6 +57,10 @@ def main():
             logits = model.network.cpu()(X)
         right = (logits.argmax(dim=1) == y).float().mean()
         print(f"{n_processes} processes: {100 * right:.1f} % right; mean logit {logits.mean():.4f}")
+    if n_processes > 1:
+        trainer.strategy.barrier()  # so that none is gone while another still talks to it
+        trainer.strategy.model = None  # DDP holds the group as well
+        torch.distributed.destroy_process_group()  # and its threads, which must not run when Python ends
 
 
 if __name__ == "__main__":

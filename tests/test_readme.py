@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import re
+import runpy
 import shlex
 import shutil
 import signal
@@ -454,6 +455,17 @@ def photos() -> list[list[float]]:
     return table
 
 
+def stream() -> list[list[float]]:
+    found = result("stream")
+    stages = (found[name] for name in ("scan by pyarrow", "train, one epoch", "predict", "evaluate"))
+    return [[s["seconds"], s["rows_per_second"], s["cpu_seconds"], s["resident_mb"]] for s in stages]
+
+
+def paper(name: str) -> Any:
+    """What benchmarks/on_paper.py computes from committed results."""
+    return runpy.run_path(str(ROOT / "benchmarks" / "on_paper.py"))[name]()
+
+
 RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the table below it shows
     "mnist": mnist,
     "throughput": lambda: columns(result("throughput-cuda")["engine"], "runs", "ms_per_run_epoch", "textbook_ratio"),
@@ -492,6 +504,12 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
         [row["processes"], row["risks_us"], row["gradients_us"], 100 * row["share"], 100 * row["efficiency"]]
         for row in result("processes")["on_paper"]["table"]
     ],
+    "one-machine": lambda: [
+        [row["cpu"][name] for name in ("before_ms", "after_ms", "ratio")] for row in result("beside")["rows"]
+    ],
+    "stream": stream,
+    "on-paper": lambda: [[each, whole] for _, each, _, whole, *_ in paper("costs")],
+    "epochs-on-paper": lambda: [[row["processes"], row["hours"], 100 * row["share"]] for row in paper("epochs")],
 }
 MARKED = [(name, marker) for name, page in PAGES.items() for marker in tables(page)]
 
@@ -578,6 +596,24 @@ def test_what_is_said_of_guided_questions_is_what_was_measured():
     assert "{:.1f}, {:.1f} and {:.1f} times".format(*ratios) in page
     (known,) = (cell["known"] for cell in digits if cell["questions"] == "accuracy")
     assert f"{digits[0]['known'] / known:.1f} times fewer" in page
+
+
+def test_what_is_said_of_streams_and_of_scale_is_what_was_measured():
+    page, found = " ".join(PAGES["docs/scale.md"].split()), result("stream")
+    part, limit = found["part"], found["limit_mb"]
+    assert f"within {limit:,} MB, {found['bytes'] / 1e9:.2f} GB" in page
+    speeds = [part["rows"] / part[name] for name in ("seconds", "seconds_streamed")]
+    assert "{:,.0f} rows per second in memory and {:,.0f} streamed".format(*speeds) in page
+    assert part["largest_difference"] == 0  # "the same network, bit for bit"
+    ratio = found["train, one epoch"]["cpu_seconds"] / found["scan by pyarrow"]["cpu_seconds"]
+    assert f"training takes {ratio:.0f} times what the scan does" in page
+    low, high = result("beside")["rows"][0]["cpu"]["quartiles"]
+    assert f"ratios of the first row lies between {low:.2f} and {high:.2f}" in page
+    of = paper("annotators")
+    assert f"give {of['answers_per_s']:.0f} answers per second" in page
+    assert f"one server stored {of['one_server']:.0f}; {of['cores']:.1f} cores would do" in page
+    training, answers = (paper("costs")[i][3] for i in (2, 5))
+    assert f"it takes {answers / training:.0f} times what an epoch does" in page
 
 
 def held(fit: dict[str, Any], name: str) -> bool:

@@ -87,6 +87,16 @@ print(json.dumps(sorted({{name.split(".")[0] for name in sys.modules}})))
     assert set(json.loads(out.splitlines()[-1])) & (HEAVY | {"numpy"}) == set()
 
 
+def test_the_command_takes_memory_as_it_needs_it(monkeypatch, naysayer):
+    """The pool of pyarrow, which is asked when that is loaded, and no sooner than the command has said so."""
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    assert naysayer("--version").code == 0
+    assert os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "system"
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
+    assert naysayer("--version").code == 0
+    assert os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "jemalloc"  # whoever chooses is asked first
+
+
 def test_a_plan_loads_nothing_heavy():
     out, loaded = loaded_by("plan", "--classes", "10")
     assert "35,109" in out

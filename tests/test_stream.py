@@ -6,6 +6,7 @@ import csv
 import io
 import tarfile
 import threading
+import weakref
 
 import numpy as np
 import pyarrow
@@ -17,6 +18,7 @@ from PIL import Image
 from helpers import as_sets, assert_same_runs, is_rows, raises
 from naysayer import ComplementaryClassifier, Population, complement, networks, objectives, open_stream
 from naysayer.data import stream as files
+from naysayer.data.stream import TableShards
 from naysayer.engine.stream import Block, Moments, Stream, read_ahead
 from naysayer.features import stream as features
 from naysayer.features.tables import Columns
@@ -332,6 +334,24 @@ def test_files_folders_patterns_and_addresses_are_the_same_table(folder):
         assert open_stream("memory://naysayer-test", label="answer").digest()
     finally:
         memory.rm("/naysayer-test", recursive=True)
+
+
+def test_a_sample_keeps_the_rows_it_takes_and_no_more(folder, monkeypatch):
+    """A few rows from each of many shards must not keep all that was read beside them."""
+    tables, blocks, alive = TableShards(folder), [], []
+    read_pieces = tables.pieces
+
+    def pieces(*args, **options):
+        for piece in read_pieces(*args, **options):
+            column = piece.table.columns["x0"]
+            blocks.append(weakref.ref(column if column.base is None else column.base))  # which holds the memory
+            alive.append(sum(block() is not None for block in blocks))
+            yield piece
+
+    monkeypatch.setattr(tables, "pieces", pieces)
+    assert tables.sample(20, without="answer").n_rows >= 20
+    assert len(alive) == len(tables.names) > 3
+    assert max(alive) <= 2
 
 
 def test_csv_is_read_as_parquet_is(folder, tmp_path):

@@ -80,6 +80,8 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command; turn every expected error into one line and exit code 2."""
+    # pyarrow's own pool takes a gigabyte ahead of any need, against every limit of memory; it asks when it is loaded
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if "_NAYSAYER_COMPLETE" in os.environ:
         _prepare_completion()
     code: Any

@@ -246,7 +246,8 @@ class TableShards:
         for shard in shards:
             left = each
             for piece in self.pieces(int(shard), label=without):
-                found.append(DataTable({k: v[:left] for k, v in piece.table.columns.items()}, piece.table.folder))
+                few = {k: v[:left].copy() for k, v in piece.table.columns.items()}  # a view would keep the whole block
+                found.append(DataTable(few, piece.table.folder))
                 left -= found[-1].n_rows
                 if left <= 0:
                     break
