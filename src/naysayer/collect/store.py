@@ -204,6 +204,8 @@ class Store:
 
         def change(connection: Connection) -> Project:
             project = _project(connection)
+            if here := [name for name in names if name in project.classes]:
+                raise ValueError(f"a class to add must be new; {here[0]!r} is there already; leave it out")
             p = project.probabilities
             if p is not None:
                 p = tuple(each / (1 + len(names) / len(p)) for each in (*p, *[1 / len(p)] * len(names)))
@@ -261,11 +263,17 @@ class Store:
         return [each for each in out if each.id in gone]
 
     def browse(
-        self, state: changes.State | None = None, name: str = "", skip: int = 0, most: int = 20
+        self,
+        state: changes.State | None = None,
+        name: str = "",
+        person: str | None = None,
+        *,
+        skip: int = 0,
+        most: int = 20,
     ) -> tuple[list[changes.Shown], int]:
         """Give a page of items with their answers, and how many there are in all; see :func:`items.browse`."""
         with self._database.reading() as connection:
-            return changes.browse(connection, self._project.n_classes, state, name, skip, most)
+            return changes.browse(connection, self._project.n_classes, state, name, person, skip, most)
 
     def left_to_ask(self) -> tuple[int, int]:
         """Count the items that can still be asked about, and the most answers that it takes to settle all of them."""
