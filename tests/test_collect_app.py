@@ -42,7 +42,8 @@ CLASSES = ("cat", "dog", "owl")
 
 @pytest.fixture
 def store(tmp_path):
-    with Store.open(tmp_path / "answers.db", project=Project(CLASSES, name="Animals", repeat_share=0.1)) as opened:
+    project = Project(CLASSES, name="Animals", repeat_share=0.1)
+    with Store.open(tmp_path / "answers.db", project=project, random_state=0) as opened:
         opened.register(text_item(f"Animal {i} is a {CLASSES[i % 3]}.", f"row {i}") for i in range(40))
         yield opened
 
@@ -570,10 +571,15 @@ def test_figures_are_not_counted_again_for_nothing_nor_too_often(store, monkeypa
     for _ in range(3):
         figures()
     assert len(counted) == 1
-    store.add_annotator("Cleo")
-    assert len(figures()["people"]) == 2  # it took a second: the next count has to wait
+    cleo, _ = store.add_annotator("Cleo")
+    assert [one["name"] for one in figures()["people"]][2:] == ["Cleo"]  # who is invited, or ends, is seen at once
+    (question,) = store.ask(cleo.id)
+    store.answer(Answer("cleo", question.id, cleo.id, "no"))
+    store.revoke(cleo.id)
+    last = figures()["people"][-1]
+    assert (last["ended"], last["answers"]) == (True, 0)  # it took a second: the next count has to wait
     now[0] += 30
-    assert len(figures()["people"]) == 3
+    assert figures()["people"][-1]["answers"] == 1
     assert len(counted) == 2
 
 
@@ -738,10 +744,10 @@ def test_the_command_prints_links_for_those_outside(table, tmp_path):
         (["--classes", "cat,dog", "--probabilities", "0.5,x"], "--probabilities must be numbers"),
         (["--classes", "cat,dog", "--probabilities", "0.5"], "one for each of 2 classes"),
         (["--classes", "cat,dog", "--invite", "Ann"], "--invite needs an address that others reach"),
-        (["--classes", "cat,dog", "--days", "3"], "--days must be above 0, and --invite must name whom"),
+        (["--classes", "cat,dog", "--days", "3"], "--days must come with --invite NAME, whose link is to end"),
         (
             ["--classes", "cat,dog", "--host", "0.0.0.0", "--invite", "Ann", "--days", "0"],
-            "--days must be above 0, and --invite must name whom the link is for; got 0",
+            "--days must be above 0; got 0",
         ),
         (["--classes", "cat,dog", "--host", "0.0.0.0", "--open"], "only this machine's own address can do without"),
         (["--classes", "cat,dog", "--public", "x"], "must be like https://labels.example.org"),
@@ -756,6 +762,7 @@ def test_a_mistake_is_one_line(table, tmp_path, monkeypatch, capsys, arguments, 
     assert exit_.value.code == 2
     assert err.count("\n") == 1
     assert words in err
+    assert not (tmp_path / "a.db").exists() or "cannot listen" in words  # the next try may be with other classes
 
 
 def test_probabilities_stay_once_there_are_answers(table, tmp_path, monkeypatch, capsys):

@@ -794,10 +794,12 @@ def test_the_owner_looks_through_the_items_and_removes_one(browser, store):
         tab.page.get_by_text("1 to 20 of 120 items").wait_for()
         tab.page.get_by_role("button", name="Later").click()
         tab.page.get_by_text("21 to 40 of 120 items").wait_for()
-        tab.page.get_by_label("State").select_option("settled")
+        tab.page.get_by_label("Person").select_option("owner")
+        tab.page.get_by_text("3 items", exact=True).wait_for()
+        tab.page.get_by_label("State").select_option("closed")
         tab.page.get_by_text("2 items", exact=True).wait_for()
         first = tab.page.locator(".item").first
-        assert "settled: " in first.inner_text()
+        assert "closed: " in first.inner_text()
         assert "? Yes" in first.inner_text()
         name = first.locator("h2").inner_text()
         first.get_by_role("button", name="Remove").click()
@@ -810,6 +812,7 @@ def test_the_owner_looks_through_the_items_and_removes_one(browser, store):
         assert (store.n_items(), store.progress().answers) == (119, 2)
         tab.page.get_by_label("Name").fill(name)
         tab.page.get_by_label("State").select_option("")
+        tab.page.get_by_label("Person").select_option("")
         tab.until(f"[...document.querySelectorAll('.item h2')].every((one) => one.textContent !== {json.dumps(name)})")
 
 

@@ -21,6 +21,7 @@ from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import export, import_answers
 from naysayer.collect.items import STATES
 from naysayer.collect.learn import train
+from naysayer.collect.people import owner_of
 from naysayer.collect.records import Answer, Project
 from naysayer.collect.security import Site
 from naysayer.collect.store import Store
@@ -68,12 +69,12 @@ def count_all(store):
 def test_a_new_class_opens_what_elimination_had_settled_and_keeps_what_a_yes_had(store):
     say(store, lambda question: "yes" if question.item.name == "row 0" else "no", 11)
     before = {one.item.name: one for one in store.browse()[0]}
-    assert before["row 0"].state == "settled"
-    settled = {name for name, one in before.items() if one.state == "settled"}
+    assert before["row 0"].state == "closed"
+    settled = {name for name, one in before.items() if one.state == "closed"}
     assert len(settled) > 1
     assert store.add_classes(["fox"]).classes == ("cat", "dog", "owl", "fox")
     after = {one.item.name: one for one in store.browse()[0]}
-    assert {name for name, one in after.items() if one.state == "settled"} == {"row 0"}
+    assert {name for name, one in after.items() if one.state == "closed"} == {"row 0"}
     assert after["row 0"].label == before["row 0"].label
     for name, one in after.items():  # no answer says anything of a fox
         assert 3 in one.left
@@ -86,8 +87,10 @@ def test_a_new_class_opens_what_elimination_had_settled_and_keeps_what_a_yes_had
 
 
 def test_classes_that_cannot_be_added(store):
-    with raises("a project must name each class once; got 'dog' twice; rename one"):
+    with raises("a class to add must be new; 'dog' is there already; leave it out"):
         store.add_classes(["dog"])
+    with raises("a project must name each class once; got 'fox' twice; rename one"):
+        store.add_classes(["fox", "fox"])
     assert store.project == PROJECT
 
 
@@ -232,13 +235,38 @@ def test_items_are_shown_by_state_and_name(store):
         name: state for state, names in by_state.items() for name in names
     }
     assert len(by_state["unanswered"]) == 2
-    assert by_state["settled"] <= {"row 3"}
+    assert by_state["closed"] <= {"row 3"}
     assert [one.item.name for one in store.browse(name="ROW 4")[0]] == ["row 4"]
     assert store.browse(name="100%")[1] == store.browse(name="_")[1] == 0  # what a name has in it, as it stands
     assert [one.item.name for one in store.browse(skip=4, most=1)[0]] == ["row 4"]
     (some,) = [one for one in found if one.answers][:1]
     assert some.answers[0].annotator == "Ann"
     assert store.browse(name=some.item.id)[0] == [some]
+
+
+def test_items_are_found_by_who_answered_and_by_what_counts(store):
+    say(store, "no", 6)  # Ann, once about each
+    ben = store.named_annotator("Ben").id
+    for _ in range(3):
+        (question,) = store.ask(ben)
+        store.answer(Answer(secrets.token_hex(8), question.id, ben, "yes"))
+    about = {one.item.name for one in store.browse(person=ben)[0]}
+    assert len(about) == store.browse(person=ben)[1] == 3
+    assert store.browse(person=store.named_annotator("Cem").id) == ([], 0)
+    assert {one.item.name for one in store.browse("closed")[0]} == about
+    boss = owner_of(store).id
+    store.leave_out(ben, "", boss)
+    assert store.browse("closed")[1] == 0
+    for one in store.browse(person=ben)[0]:
+        assert (one.state, one.label) == ("open", None)  # as if Ben had said nothing, but it is shown
+        assert [(said.annotator, said.counts) for said in one.answers] == [("Ann", True), ("Ben", False)]
+    item = store.browse()[0][0].item.id
+    store.settle(item, 2, boss)
+    (shown,) = store.browse(name=item)[0]
+    assert (shown.state, shown.label, shown.answers[-1].is_final) == ("closed", 2, True)
+    store.let_in(ben, "", boss)
+    store.settle(item, None, boss)  # nobody can tell, whatever was said
+    assert store.browse(name=item)[0][0].label is None
 
 
 def test_what_is_left_to_ask_is_counted(store):
@@ -430,8 +458,9 @@ def test_an_item_is_removed_by_the_command(naysayer, tmp_path, monkeypatch):
     ("arguments", "words"),
     [
         (["add"], "something must be added: name a folder or file of items, or --classes owl,fox"),
-        (["add", "--classes", "dog"], "a project must name each class once; got 'dog' twice; rename one"),
-        (["remove", "row"], "an item must be named by its whole name or its id; 'row': 2 items contain it"),
+        (["add", "--classes", "dog"], "a class to add must be new; 'dog' is there already; leave it out"),
+        (["remove", "row"], "an item must be named by its whole name or its id; 'row': 2 names have it"),
+        (["remove", "row 1x"], "'row 1x': 0 names have it; see the items' page"),
         (["remove", "same"], "'same': 2 items have this name; see the items' page"),
     ],
 )

@@ -23,6 +23,7 @@ from naysayer.collect.guiding import Guidance
 from naysayer.collect.labels import doubtful, label_items
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.common.cells import csv_text, guarded, read_csv, unguarded
+from naysayer.common.words import count
 from naysayer.data.items import fields_beside, image_item, read_items, record_item, text_item
 from naysayer.features import photos
 from naysayer.measure.answers import Answers
@@ -376,7 +377,10 @@ def test_labels_from_the_command(where, naysayer, tmp_path):
     counts = [sum(row["known_by"] == name for row in labelled) for name in out.KNOWN_BY[:3]]
     by = f"{counts[0]} settled by people, {counts[1]} by people and model together, {counts[2]} by the model alone"
     assert f"{len(labelled)} of 90 items have a label in {file}: {by}\nabout " in done.out
-    assert f"{90 - len(labelled)} are doubtful, below 90 %; they are in {queue}, the most doubtful first" in done.out
+    assert (
+        f"{count(90 - len(labelled), 'is', 'are')} doubtful, below 90 %; see {queue}, the most doubtful first"
+        in done.out
+    )
     assert [row["id"] for row in read_csv(queue)] == [
         row["id"] for row in sorted(rows, key=lambda row: float(row["sure"])) if not row["label"]
     ]
@@ -384,7 +388,7 @@ def test_labels_from_the_command(where, naysayer, tmp_path):
     assert (told["items"], told["labels"] + told["doubtful"], told["review"]) == (90, 90, None)
     assert told["known_by"] == {"people": told["labels"], "people and model": 0, "model": 0}
     assert told["expected_wrong"] < 0.05 * told["labels"]
-    assert "; --review FILE lists them" in naysayer("labels", where, "--out", file, "--no-model").out
+    assert "; --review FILE lists such items" in naysayer("labels", where, "--out", file, "--no-model").out
 
 
 def test_the_command_says_what_labels_need(tmp_path, naysayer):
@@ -416,9 +420,41 @@ def test_nothing_learns_from_what_export_wrote(tmp_path, naysayer, ending):
     ):
         done = naysayer(command[0], tmp_path / f"answers{ending}", *command[1:])
         assert (done.code, done.out) == (2, "")
-        assert "it is what `naysayer export` wrote, six tables in one; learn from the store: naysayer train" in done.err
+        assert "what `naysayer export` wrote, all of a store in one; learn from the store: naysayer train" in done.err
         assert done.err.count("\n") == 1
     assert not (tmp_path / "model").exists()
+
+
+def test_nothing_learns_from_what_labels_wrote(tmp_path, naysayer):
+    store, truth = recorded(tmp_path / "answers.db", n=30)
+    with store:
+        answer_all(store, truth, 60)
+    assert naysayer("labels", tmp_path / "answers.db", "--out", tmp_path / "labels.csv", "--no-model").code == 0
+    done = naysayer("train", tmp_path / "labels.csv", "--label", "label", "--out", tmp_path / "model")
+    assert (done.code, done.out) == (2, "")
+    assert (
+        "it is what `naysayer labels` wrote, and says of items nothing but what they are; learn from the " in done.err
+    )
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "model").exists()
+
+
+def test_one_item_is_told_in_the_singular(tmp_path, naysayer):
+    store, _ = recorded(tmp_path / "answers.db", n=1)
+    with store:
+        say(store, next(iter(store.items())), 0, "no")
+    place, out = tmp_path / "answers.db", tmp_path / "labels.csv"
+    said = naysayer("labels", place, "--out", out, "--no-model").out
+    assert said.startswith("0 of 1 item have a label in ")
+    assert "\n1 is doubtful, below 95 %; --review FILE lists such items\n" in said
+    assert "\n" not in naysayer("export", place, "--out", tmp_path / "a.csv").out.removesuffix(
+        f"1 answer is in {tmp_path / 'a.csv'}\n"
+    )
+    assert naysayer("doctor", place).out.startswith("1 answer by 1 person about 1 of 1 item\n")
+    assert (
+        "1 item, 1 annotator, 1 question, 1 answer, 0 trainings"
+        in naysayer("import", tmp_path / "other.db", tmp_path / "a.csv").out
+    )
 
 
 # ---- doctor ------------------------------------------------------------------------------------------------------
@@ -495,7 +531,7 @@ def test_prodigys_choices_bring_their_classes(tmp_path, naysayer):
     path.write_text("\n".join(map(json.dumps, rows)))
     assert read_project(path) == Project(("PERSONAL", "WORK", "SPAM"))
     done = naysayer("import", tmp_path / "answers.db", path)
-    assert done == (0, "new in the store: 2 items, 1 annotators, 3 questions, 3 answers, 0 trainings\n", "")
+    assert done == (0, "new in the store: 2 items, 1 annotator, 3 questions, 3 answers, 0 trainings\n", "")
     assert "0 answers" in naysayer("import", tmp_path / "answers.db", path).out  # again
     with Store.open(tmp_path / "answers.db") as store:
         standing = list(store.standing())
@@ -520,8 +556,8 @@ def test_options_may_be_named_by_their_texts(tmp_path):
     ("row", "words"),
     [
         (choice(["WORK", "SPAM"]), "must accept one option, as an item is of one class; line 1 has 2: WORK, SPAM"),
-        (choice(["OTHER"]), "must accept some of the options; line 1 has \"['OTHER']\""),
-        (choice() | {"accept": "WORK"}, "must accept some of the options; line 1 has 'WORK'"),
+        (choice(["OTHER"]), "a list of options accepted, of PERSONAL, WORK, SPAM; line 1 has \"['OTHER']\""),
+        (choice() | {"accept": "WORK"}, "a list of options accepted, of PERSONAL, WORK, SPAM; line 1 has 'WORK'"),
         (choice() | {"options": ["WORK"]}, "must have a list of options, each with an 'id'; line 1 has"),
         (choice() | {"options": {"id": 1}}, "must have a list of options, each with an 'id'; line 1 has"),
         (choice(["SPAM"]), "must name the classes PERSONAL, WORK; line 1 has 'SPAM'"),

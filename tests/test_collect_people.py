@@ -550,11 +550,20 @@ def test_the_command_names_leaves_out_and_lets_in(naysayer, store, tmp_path):
     assert done.code == 0
     assert "Bob answered 60 of 60 questions within 0.25 seconds, faster than anyone can look." in done.out
     assert "Ann answered" not in done.out
+    named = "Bob answered 60 of 60 questions within 0.25 seconds, faster than anyone can look"
+    (line,) = (line for line in naysayer("doctor", path).out.splitlines() if line.startswith(f" warning: {named}"))
+    assert line.endswith(". See: naysayer people STORE")
+    done = naysayer("labels", path, "--out", tmp_path / "labels.csv", "--no-model")
+    assert "\nthe answers of 1 person look bad: see naysayer people STORE\n" in done.out
     done = naysayer("people", path, "--leave-out", "Bob", "--reason", "80 ms", "--json")
     (one,) = (each for each in done.json["people"] if each["name"] == "Bob")
     assert (one["left_out"]["reason"], one["left_out"]["by"]) == ("80 ms", "owner")
     assert list(store.left_out()) == [bob]
     assert "left out" in naysayer("people", path).out
+    checked = naysayer("doctor", path).out
+    assert "Bob answered" not in checked
+    assert "\n    note: 1 person is left out, and not counted here.\n" in checked
+    assert "look bad" not in naysayer("labels", path, "--out", tmp_path / "labels.csv", "--no-model").out
     assert naysayer("people", path, "--let-in", bob).code == 0
     assert store.left_out() == {}
 

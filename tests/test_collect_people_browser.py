@@ -27,6 +27,8 @@ def test_the_owner_leaves_out_by_a_click_and_counts_again(browser, store):
     bob = say(store, "Bob", 60, no, took_ms=80)
     with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/dashboard") as tab:
         tab.page.get_by_text("Look at the answers of Bob.").wait_for()
+        wrong = tab.page.locator(".verdict-wrong")
+        wrong.get_by_text("Bob answered 60 of 60 questions within 0.25 seconds").wait_for()
         row = tab.page.locator("#judged-list li", has_text="Bob")
         assert "Answered 60 of 60 questions within 0.25 seconds" in row.inner_text()
         tab.page.get_by_role("button", name="Leave out the answers of Bob").click()
@@ -35,11 +37,30 @@ def test_the_owner_leaves_out_by_a_click_and_counts_again(browser, store):
         assert store.left_out()[bob].reason.startswith("answered 60 of 60 questions within 0.25 seconds")
         assert "Left out by owner" in row.inner_text()
         assert store.progress().answers == 40
+        wrong.get_by_text("Bob answered").wait_for(state="detached")
         tab.page.reload()
         tab.page.get_by_role("button", name="Count the answers of Bob again").click()
         tab.page.get_by_text("Look at the answers of Bob.").wait_for()
         assert store.left_out() == {}
         assert store.progress().answers == 100
+        row.get_by_role("link", name="Bob").click()
+        tab.page.wait_for_url("**/items?person=*")
+        tab.page.get_by_text(f"of {store.browse(person=bob)[1]} items").wait_for()
+        assert tab.page.get_by_label("Person").locator("option:checked").inner_text() == "Bob"
+
+
+def test_a_training_from_before_somebody_was_left_out_stays_in_the_picture(browser, store):
+    """What was learned from more answers than count by now is in the numbers, and no line leaves its panel."""
+    for n, estimate in ((150, 0.6), (200, 0.7), (100, 0.8), (120, 0.9)):
+        store.add_training(n_answers=n, method="forward", estimate=estimate, low=estimate - 0.1, high=0.99)
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/dashboard") as tab:
+        panel = tab.page.locator("figure:has(.ribbon)")
+        panel.wait_for()
+        assert panel.locator("tbody tr").count() == 4
+        dots, box = [one.bounding_box() for one in panel.locator(".dot").all()], panel.bounding_box()
+        assert len(dots) == 2
+        for one in dots:
+            assert box["x"] <= one["x"] <= one["x"] + one["width"] <= box["x"] + box["width"]
 
 
 @pytest.mark.parametrize("options", [DESKTOP, PHONE], ids=["desktop", "phone"])

@@ -398,7 +398,7 @@ def test_tokens_are_needed_checked_hashed_and_revocable(store):
 
 
 def test_known_tokens_are_looked_up_once_in_a_while_and_unknown_ones_each_time(store, monkeypatch):
-    monkeypatch.setattr("naysayer.collect.store.RECALL_SECONDS", 1e9)  # however long this takes
+    monkeypatch.setattr("naysayer.collect.links.RECALL_SECONDS", 1e9)  # however long this takes
     asked = []
     real = store.annotator_by_token
     monkeypatch.setattr(store, "annotator_by_token", lambda token: asked.append(token) or real(token))

@@ -17,8 +17,7 @@ import pytest
 from sqlalchemy import select
 
 from helpers import assert_frequencies, assert_shares, raises
-from naysayer.collect import drawing, schema
-from naysayer.collect import store as store_module
+from naysayer.collect import drawing, links, schema
 from naysayer.collect.records import Ask, Conflict, Project, Undo
 from naysayer.collect.store import Answer, Store
 from naysayer.collect.tokens import hash_token
@@ -579,7 +578,7 @@ def test_a_token_is_recalled_until_this_store_changes_it_or_a_few_seconds_passed
         other.revoke(ann.id)  # as another server does
         assert store.annotator_by_token(token) is None
         assert store.recall(token) == ann
-        monkeypatch.setattr(time, "monotonic", lambda: now + store_module.RECALL_SECONDS)
+        monkeypatch.setattr(time, "monotonic", lambda: now + links.RECALL_SECONDS)
         assert store.recall(token) is None
 
 
@@ -587,14 +586,14 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_recalled(begin, mo
     store, *_ = begin()
     ann, link = store.add_annotator("Ann")
     token = store.admit(link)
-    real = store_module._annotator
+    real = links._annotator
 
     def slow(row):  # the row was read; now, before it is remembered, the token is revoked
         monkeypatch.undo()
         store.revoke(ann.id)
         return real(row)
 
-    monkeypatch.setattr(store_module, "_annotator", slow)
+    monkeypatch.setattr(links, "_annotator", slow)
     assert store.annotator_by_token(token) == ann
     assert store.recall(token) is None
     with raises("the store must have the annotator; it has none with the id 'nobody'", KeyError):

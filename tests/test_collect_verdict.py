@@ -14,6 +14,8 @@ FIGURES = {
     "progress": {"items": 200, "answered": 150, "decided": 120, "answers": 300, "own": 0},
     "left": {"items": 80, "answers": 90},
     "gone": 0,
+    "named": [],
+    "disagreements": 0,
     "invites": True,
     "trains": True,
     "training_error": None,
@@ -31,6 +33,9 @@ FIGURES = {
         "errors": {"interval": [0.01, 0.0, 0.03], "pairs": 18, "differ": 1},
     },
 }
+
+REASONS = ["answered 9 of 9 questions within 0.25 seconds", "said no to everything"]
+NAMED = [{"id": name[0].lower(), "name": name, "reasons": REASONS} for name in ("Ann", "Ben", "Cem", "Dora", "Eve")]
 
 
 def said(place="answers.db", **changes):
@@ -82,7 +87,7 @@ def test_all_is_well():
             "Add something to ask about: naysayer add answers.db FOLDER",
         ),
         ({"progress__decided": 1, "progress__answers": 1}, "known", "1 of 200 items is settled, by 1 answer."),
-        ({"progress__decided": 0}, "known", "None of 200 items is settled, by 300 answers."),
+        ({"progress__decided": 0}, "known", "No item is settled yet, after 300 answers."),
         ({"progress__decided": 200}, "known", "All 200 items are settled, by 300 answers."),
         (
             {"progress": {"items": 1, "answers": 2, "decided": 1, "answered": 1}},
@@ -104,6 +109,21 @@ def test_all_is_well():
             "known",
             "No question that was asked twice got two different answers: at most 5% are wrong.",
         ),
+        ({"named": NAMED[:1]}, "wrong", "Ann answered 9 of 9 questions within 0.25 seconds; said no to everything."),
+        (
+            {"named": NAMED[:2]},
+            "next",
+            "Look at the answers of Ann and Ben, below at “How people answer”, and leave out what is bad.",
+        ),
+        ({"named": NAMED}, "wrong", "The answers of 2 more people look bad, too."),
+        ({"named": NAMED[:4]}, "wrong", "The answers of 1 more person look bad, too."),
+        (
+            {"named": NAMED},
+            "next",
+            "Look at the answers of all who are named, below at “How people answer”, and leave out what is bad.",
+        ),
+        ({"disagreements": 1}, "next", "Say what 1 item is: see “Disagreements” below."),
+        ({"disagreements": 30}, "next", "Say what 30 items are: see “Disagreements” below."),
         ({"training_error": "MemoryError"}, "wrong", "The last training failed: MemoryError."),
         (
             {"report__yes_p_value": 0.001, "report__yes": [0.8, 0.7, 0.9]},
@@ -162,10 +182,11 @@ def test_all_is_well():
         (
             {"left": {"items": 0, "answers": 0}, "place": "my answers.db"},
             "next",
-            "All that can be asked was asked. Take the labels: naysayer labels 'my answers.db' --out labels.csv",
+            "All that can be asked was asked. Take the labels: "
+            "naysayer labels 'my answers.db' --out labels.csv --review review.csv",
         ),
         (
-            {"left": {"items": 0, "answers": 0}, "place": "postgresql://me:***@host/db"},
+            {"left": {"items": 0, "answers": 0}, "progress__decided": 200, "place": "postgresql://me:***@host/db"},
             "next",
             "All that can be asked was asked. Take the labels: naysayer labels URL --out labels.csv",
         ),
@@ -184,6 +205,11 @@ def test_a_sentence_for_each_case(changes, part, words):
 def test_shares_with_wide_intervals_are_held_back():
     assert not any("most common" in text for text in said(report__priors=[[0.9, 0.2, 1.0], [0.1, 0.0, 0.8]])["known"])
     assert not any("likeliest" in text for text in said(guided={"labels": [0.5, 0.1, 0.9], "differ": []})["known"])
+
+
+def test_who_is_named_is_told_once():
+    wrong = said(errors__b__interval=[0.3, 0.2, 0.4], named=NAMED[1:2])["wrong"]
+    assert [text for text in wrong if "Ben" in text] == [f"Ben {REASONS[0]}; {REASONS[1]}."]
 
 
 def test_what_is_known_well_enough_is_not_asked_for():

@@ -118,6 +118,7 @@ def ask(
     except ValueError as error:
         raise ValueError(_by_option(str(error))) from None
     told = {"guidelines": _guidelines(guidelines, names), "language": language}
+    _check_links(host, public, open_, invite or [], days)
     found = [] if is_store else read_items(items, verbose=1)
     with contextlib.ExitStack() as opened:
         with begun_or_gone(store):
@@ -127,6 +128,19 @@ def ask(
         _serve(answers, new, (host, port, public, open_), (invite or [], days), train, as_json, told)
         if not as_json:
             _tell_end(answers)
+
+
+def _check_links(host: str, public: str | None, open_: bool, invite: list[str], days: float | None) -> None:
+    """Check, before a store is begun, that links can be made as they are wanted."""
+    from naysayer.collect.security import Site
+
+    site = Site(host, public=public, open=open_)
+    if invite and site.local:
+        raise ValueError("--invite needs an address that others reach: add --host 0.0.0.0, or --public behind a proxy")
+    if days is not None and not invite:
+        raise ValueError("--days must come with --invite NAME, whose link is to end")
+    if days is not None and days <= 0:
+        raise ValueError(f"--days must be above 0; got {days:g}")
 
 
 def _guidelines(path: Path | None, classes: tuple[str, ...]) -> Any:
@@ -192,14 +206,10 @@ def _serve(
     """Serve a store's questions until Control-C, and print where; `told`: the page's guidelines and language."""
     from naysayer.collect.app import make_app
     from naysayer.collect.people import invite_to, invited, owner_of
-    from naysayer.collect.security import Site, is_loopback
+    from naysayer.collect.security import Site
     from naysayer.collect.serving import listen, serve
 
     (host, port, public, open_), (invite, days) = place, invitations
-    if invite and public is None and is_loopback(host):
-        raise ValueError("--invite needs an address that others reach: add --host 0.0.0.0, or --public behind a proxy")
-    if days is not None and not (invite and days > 0):
-        raise ValueError(f"--days must be above 0, and --invite must name whom the link is for; got {days:g}")
     with listen(host, port, answers.name) as listener, contextlib.ExitStack() as opened:
         site = Site(host, listener.getsockname()[1], public, open_)
         known = [name for name in invite if invited(answers, name)]

@@ -33,7 +33,7 @@ def export_store(
     elif n == stand:
         print(f"{count(n, 'answer')} {'is' if n == 1 else 'are'} in {out}")
     else:
-        print(f"{n:,} answers and undos are in {out}; {stand:,} answers stand")
+        print(f"{n:,} answers and undos are in {out}; {count(stand, 'answer stands', 'answers stand')}")
 
 
 def export_survey(store: str, out: Path, as_json: bool) -> None:
@@ -78,7 +78,7 @@ def import_file(
     if as_json:
         print_json(added._asdict())
     else:
-        print("new in the store: " + ", ".join(f"{n:,} {name}" for name, n in added._asdict().items()))
+        print("new in the store: " + ", ".join(count(n, name[:-1]) for name, n in added._asdict().items()))
 
 
 @contextlib.contextmanager

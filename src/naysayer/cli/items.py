@@ -64,7 +64,7 @@ def remove(
         found, total = answers.browse(name=item, most=1000)
         exact = [one for one in found if item in (one.item.id, one.item.name)]
         if len(exact) != 1:
-            what = f"{count(len(exact), 'item')} have this name" if exact else f"{count(total, 'item')} contain it"
+            what = f"{len(exact):,} items have this name" if exact else count(total, "name has it", "names have it")
             raise ValueError(
                 f"an item must be named by its whole name or its id; {item!r}: {what}; see the items' page"
             )

@@ -32,6 +32,7 @@ from naysayer.cli.console import (
     warnings_as_lines,
     words,
 )
+from naysayer.common.words import count
 
 if TYPE_CHECKING:
     from naysayer.measure.answers import AnswerReport, Answers
@@ -132,6 +133,7 @@ def doctor(
 
 def _doctor_of_store(place: str, confidence: float, as_json: bool) -> None:
     """Check the answers in a store."""
+    from naysayer.collect.reviewing import disagreements, summary
     from naysayer.collect.store import Store
     from naysayer.measure.answers import VALUES, examine, read_answers
 
@@ -139,24 +141,30 @@ def _doctor_of_store(place: str, confidence: float, as_json: bool) -> None:
         said, progress = read_answers(store), store.progress()
         if not (said.value >= 0).any():
             raise ValueError(f"{store.name} must have answers to check; it has none yet; ask people first")
-        decided = store.decided(said)
+        decided, people = store.decided(said), summary(store)
+        disputed = len(disagreements(list(store.standing()), store.trainings(), store.project))
     report = examine(said, confidence)
-    findings = [*_odd_questions(report, said), *((found.level, found.text) for found in report.findings)]
+    findings = [
+        *_odd_people(people, disputed),
+        *_odd_questions(report, said),
+        *((found.level, found.text) for found in report.findings),
+    ]
     findings = findings or [("ok", "Questions and answers look as they should.")]
     if as_json:
         about = {"items": progress.items, "answered": progress.answered, "decided": decided, "classes": said.classes}
         told = [{"level": level, "text": text} for level, text in findings]
         print_json(about | report.to_dict() | {"findings": told})
         return
-    people = f"{len(said.annotators):,} {'person' if len(said.annotators) == 1 else 'people'}"
-    print(f"{report.n_answers:,} answers by {people} about {progress.answered:,} of {progress.items:,} items")
+    by = f"{count(report.n_answers, 'answer')} by {count(len(said.annotators), 'person', 'people')}"
+    print(f"{by} about {progress.answered:,} of {count(progress.items, 'item')}")
     wrong = f"{percent(*report.errors.overall)} % of the answers are wrong"
     if report.errors.n_pairs:
         differ = f"{report.errors.n_disagreements:,} of {report.errors.n_pairs:,}"
         print(f"{wrong}; of questions that were asked twice, {differ} got two different answers")
     else:
         print(f"{wrong}, as far as can be known before any question was asked twice")
-    settled = f"{decided:,} of {progress.items:,} items are settled by answers"
+    are = "is" if decided == 1 else "are"
+    settled = f"{decided:,} of {count(progress.items, 'item')} {are} settled by answers"
     print(f"{settled}: a class has a probability of 95 % or more\n")
     counts = {
         value: [int(((said.asked == k) & (said.value == n)).sum()) for k in range(said.n_classes)]
@@ -171,6 +179,21 @@ def _doctor_of_store(place: str, confidence: float, as_json: bool) -> None:
     for level, text in findings:
         print(f"{level:>8}: {text}")
     print("\n  the labels: naysayer labels STORE --out labels.csv\n  a model: naysayer train STORE --out model/")
+
+
+def _odd_people(people: list[dict[str, Any]], disputed: int) -> list[tuple[str, str]]:
+    """Say whose answers look bad, who is left out, and how many items are disputed."""
+    found = [
+        ("warning", f"{one['name']} {'; '.join(one['reasons'])}. See: naysayer people STORE")
+        for one in people
+        if one["reasons"] and not one["left_out"]
+    ]
+    if out := sum(one["left_out"] is not None for one in people):
+        found.append(("note", f"{count(out, 'person is', 'people are')} left out, and not counted here."))
+    if disputed:
+        text = f"On {count(disputed, 'item')} people, or people and model, disagree; the dashboard has the queue."
+        found.append(("note", text))
+    return found
 
 
 def _odd_questions(report: AnswerReport, said: Answers) -> list[tuple[str, str]]:
@@ -215,6 +238,7 @@ def labels(
     if review is not None and review.absolute() == out.absolute():
         raise ValueError(f"--review must be another file than --out; both are {out}")
     from naysayer.collect.labels import KNOWN_BY, doubtful, label_items, write_labels
+    from naysayer.collect.reviewing import summary
     from naysayer.collect.store import Store
 
     options: dict[str, Any] = {
@@ -226,6 +250,7 @@ def labels(
     }
     with Store.open(store) as answers, warnings_as_lines():
         found = label_items(answers, threshold, model=model, **options)
+        odd = [one["name"] for one in summary(answers) if one["reasons"] and not one["left_out"]]
     queue = doubtful(found)
     write_labels(out, found)
     if review is not None:
@@ -236,12 +261,15 @@ def labels(
     if as_json:
         files = {"out": str(out), "review": None if review is None else str(review)}
         about = {"items": len(found), "labels": len(sure), "doubtful": len(queue), "expected_wrong": wrong}
-        print_json(about | {"known_by": counts, "threshold": threshold} | files)
+        print_json(about | {"known_by": counts, "threshold": threshold, "look_at": odd} | files)
         return
     by = f"{counts['people']:,} settled by people, {counts['people and model']:,} by people and model together"
-    print(f"{len(sure):,} of {len(found):,} items have a label in {out}: {by}, {counts['model']:,} by the model alone")
+    have = f"{len(sure):,} of {count(len(found), 'item')} {'has' if len(sure) == 1 else 'have'}"
+    print(f"{have} a label in {out}: {by}, {counts['model']:,} by the model alone")
     if sure:
         print(f"about {wrong:.1f} of these labels are expected to be wrong")
+    if odd:
+        print(f"the answers of {count(len(odd), 'person', 'people')} look bad: see naysayer people STORE")
     if queue:
-        where = "--review FILE lists them" if review is None else f"they are in {review}, the most doubtful first"
-        print(f"{len(queue):,} are doubtful, below {100 * threshold:g} %; {where}")
+        where = "--review FILE lists such items" if review is None else f"see {review}, the most doubtful first"
+        print(f"{count(len(queue), 'is', 'are')} doubtful, below {100 * threshold:g} %; {where}")

@@ -49,6 +49,7 @@ from naysayer.cli.console import (
 )
 from naysayer.common.checks import check_count
 from naysayer.common.launched import launched
+from naysayer.common.words import count
 
 if TYPE_CHECKING:
     from naysayer.cli.places import Evaluation, LabelledTable
@@ -518,7 +519,7 @@ def predict(
         sys.stdout.write(text)
     else:
         write_text(out, text)
-        print(f"{len(rows)} predictions are in {out}", file=sys.stderr)
+        print(f"{count(len(rows), 'prediction is', 'predictions are')} in {out}", file=sys.stderr)
 
 
 def _predict_stream(

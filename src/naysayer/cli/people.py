@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from naysayer.cli.console import Json, print_json, print_table
+from naysayer.common.words import count
 
 
 def people(
@@ -40,6 +41,9 @@ def people(
     if not found:
         print(f"nobody has answered yet in {store}")
         return
+    for name, how in ((leave_out, "count no more"), (let_in, "count again")):
+        if one := next((one for one in found if name in (one["name"], one["id"])), None):
+            print(f"{count(one['n'], 'answer')} of yes or no by {one['name']} {how}\n")
     rows = [
         [one["name"], f"{one['n']:,}", f"{one['n_yes']:,}", _seconds(one["seconds"])]
         + [_agreement(one["with_others"]), _agreement(one["with_model"]), _state(one)]

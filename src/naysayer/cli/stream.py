@@ -20,6 +20,7 @@ from naysayer.cli.places import Evaluation, judge
 from naysayer.common.cells import csv_text
 from naysayer.common.checks import check_count
 from naysayer.common.files import whole_file
+from naysayer.common.words import count
 from naysayer.data.stream import BLOCK_ROWS, Piece, StreamLabels, TableShards, table_labels
 from naysayer.engine.stream import MEMORY, Stream, rows_of
 from naysayer.features.stream import encoded_table
@@ -106,7 +107,7 @@ def predict(
         if as_json:
             file.write("]\n")
     if out is not None:
-        print(f"{n} predictions are in {out}", file=sys.stderr)
+        print(f"{count(n, 'prediction is', 'predictions are')} in {out}", file=sys.stderr)
 
 
 @contextmanager

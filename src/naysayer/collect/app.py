@@ -15,6 +15,7 @@ from naysayer.collect.owner import owner_routes
 from naysayer.collect.pages import Pages, begin_app, words_of
 from naysayer.collect.people import owner, owner_of, person
 from naysayer.collect.review_routes import review_routes
+from naysayer.collect.reviewing import Reviews
 from naysayer.collect.security import Guard, Site
 from naysayer.collect.store import Store
 
@@ -50,8 +51,9 @@ def make_app(
     app.include_router(asking_routes(store))
     app.include_router(media_routes(store))
     app.include_router(guideline_routes(guidelines or Guidelines()))
-    app.include_router(owner_routes(store, site, Figures(store, trainer, invites=not site.local)))
-    app.include_router(review_routes(store))
+    reviews = Reviews(store)
+    app.include_router(owner_routes(store, site, Figures(store, trainer, reviews=reviews, invites=not site.local)))
+    app.include_router(review_routes(store, reviews))
     everybody = owner_of(store) if site.open else None
     return Guard(app, site, store.annotator_by_token, everybody, recall=store.recall)
 

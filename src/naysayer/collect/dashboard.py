@@ -17,6 +17,7 @@ from scipy.stats import binomtest
 
 from naysayer.collect.judging import compare_yes, differing, guided_answers, label_accuracy
 from naysayer.collect.records import Standing, Training
+from naysayer.collect.reviewing import Reviews
 from naysayer.collect.store import Store
 from naysayer.collect.verdict import is_vague, verdict
 from naysayer.measure.answers import examine, from_standing, how_many_more
@@ -43,9 +44,11 @@ class Figures:
         trainer: Trainer | None = None,
         clock: Callable[[], float] = time.monotonic,
         *,
+        reviews: Reviews | None = None,
         invites: bool = False,
     ) -> None:
         self._store, self._trainer, self._clock, self._invites = store, trainer, clock, invites
+        self._reviews = Reviews(store, clock) if reviews is None else reviews
         self._lock = threading.Lock()
         self._seen: Any = None
         self._again = -math.inf
@@ -56,8 +59,9 @@ class Figures:
         store, project = self._store, self._store.renew()
         progress, trainings = store.progress(), store.trainings()
         (items, answers), n_items = store.left_to_ask(), store.n_items()
+        named = [one for one in self._reviews.people() if one["reasons"] and not one["left_out"]]
         with self._lock:
-            seen, now = (progress, store.annotators(), len(trainings), project, n_items), self._clock()
+            seen, now = (progress, len(trainings), project, n_items), self._clock()
             if seen != self._seen and now >= self._again:
                 given = list(store.standing())
                 self._made = self._count(given) | self._judge(given, trainings)
@@ -69,6 +73,9 @@ class Figures:
                 "left": {"items": items, "answers": answers},
                 "gone": n_items - progress.items,
                 "invites": self._invites,
+                "people": self._people(),
+                "named": [{name: one[name] for name in ("id", "name", "reasons")} for one in named],
+                "disagreements": len(self._reviews.queue()[0]),
                 "trains": self._trainer is not None,
                 "training_error": self._trainer and self._trainer.error,
                 "trainings": [
@@ -77,31 +84,36 @@ class Figures:
                     | {name: one.detail.get(name) for name in ("unanswered", "named", "notes")}
                     for one in trainings
                 ],
-                **self._made,
+                **{name: made for name, made in self._made.items() if name != "said"},
             }
         return figures | {"verdict": verdict(figures, store.name)}
 
     def _count(self, given: Sequence[Standing]) -> dict[str, Any]:
-        """Who said what, when."""
+        """Who said what, when; `said` has it by the ids of people."""
         by_person: dict[str, list[Standing]] = defaultdict(list)
         by_class: dict[int, Counter[str]] = defaultdict(Counter)
         for one in given:
             by_person[one.annotator].append(one)
             by_class[one.class_index][one.value] += 1
-        people = []
-        for person in self._store.annotators():
-            mine = by_person[person.id]
+        said = {}
+        for person, mine in by_person.items():
             took = [one.took_ms / 1000 for one in mine if one.took_ms is not None]
-            people.append(
-                {"id": person.id, "name": person.name, "role": person.role, "ended": person.revoked is not None}
-                | {"answers": len(mine), "seconds": median(took) if took else None}
-                | {value: sum(one.value == value for one in mine) for value in VALUES}
-            )
+            said[person] = {"answers": len(mine), "seconds": median(took) if took else None}
+            said[person] |= {value: sum(one.value == value for one in mine) for value in VALUES}
         classes = [
             {"name": name} | {value: by_class[k][value] for value in VALUES}
             for k, name in enumerate(self._store.project.classes)
         ]
-        return {"over_time": over_time([one.answered for one in given]), "people": people, "per_class": classes}
+        return {"over_time": over_time([one.answered for one in given]), "said": said, "per_class": classes}
+
+    def _people(self) -> list[dict[str, Any]]:
+        """Give everybody, those who have just been invited too, with what they said when it was counted last."""
+        nothing = {"answers": 0, "seconds": None} | dict.fromkeys(VALUES, 0)
+        return [
+            {"id": one.id, "name": one.name, "role": one.role, "ended": one.revoked is not None}
+            | self._made["said"].get(one.id, nothing)
+            for one in self._store.annotators()
+        ]
 
     def _judge(self, given: Sequence[Standing], trainings: Sequence[Training]) -> dict[str, Any]:
         """What the answers tell: errors, shares of the classes, whether questions and answers are as they should be."""

@@ -290,7 +290,7 @@ def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
         if classes != store.project.classes[: len(classes)]:  # the store may have got others since
             raise ValueError(
                 f"{path} must be of the store's classes, {', '.join(store.project.classes)}; "
-                f"it is of {', '.join(classes)}; import it into a new store"
+                f"it is of {', '.join(classes)}; import it into a new store, without --classes"
             )
         for row in rows["question"]:
             row["n_classes"] = row["n_classes"] or len(classes)

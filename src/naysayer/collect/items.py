@@ -14,27 +14,43 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, o
 
 from naysayer.collect import schema
 from naysayer.collect.drawing import to_item, undecided
-from naysayer.collect.schema import annotator, answer, item, pending, question, removed, stands, tally
+from naysayer.collect.schema import (
+    annotator,
+    answer,
+    counts,
+    is_final,
+    item,
+    pending,
+    question,
+    removed,
+    stands,
+    tally,
+)
 from naysayer.data.items import Item
 
-State = Literal["unanswered", "open", "settled", "gone"]
-STATES: tuple[State, ...] = ("unanswered", "open", "settled", "gone")
+State = Literal["unanswered", "open", "closed", "gone"]
+STATES: tuple[State, ...] = ("unanswered", "open", "closed", "gone")
 
 
 @dataclass(frozen=True)
 class ItemAnswer:
-    """What one person said about an item."""
+    """What one person said about an item; `counts`: they were not left out; `is_final`: the owner's last word."""
 
     class_index: int
     value: str
     annotator: str
     answered: float
     is_repeat: bool
+    counts: bool = True
+    is_final: bool = False
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An item with what is known of it: `label` is the class that it is settled as, `left` those that it can be."""
+    """An item with what people said: `label` is the class that they name, `left` has those not ruled out.
+
+    Its state is "closed" where no more is asked about it; whether that settles it is for its probability to say.
+    """
 
     item: Item
     state: State
@@ -145,20 +161,24 @@ def _references(table: Table) -> list[tuple[Any, Any]]:
 
 
 def browse(
-    connection: Connection, n_classes: int, state: State | None, name: str, skip: int, most: int
+    connection: Connection, n_classes: int, state: State | None, name: str, person: str | None, skip: int, most: int
 ) -> tuple[list[Shown], int]:
     """Give a page of items with their answers, in the order in which they came, and how many there are in all.
 
     Parameters
     ----------
     state : None: items of every state.
-    name : what their names have in them, in any case.
+    name : what their names have in them, in any case; or an id.
+    person : the id of somebody who answered about them; None: whoever did, or nobody.
     skip, most : items before the page, and on it.
     """
     both = item.outerjoin(tally, tally.c.item_id == item.c.id)
     which = item.c.name.icontains(name, autoescape=True) | (item.c.id == name)
     if state is not None:
         which &= _is(state, n_classes)
+    if person is not None:
+        theirs = select(question.c.item_id).join_from(question, answer, answer.c.question_id == question.c.id)
+        which &= item.c.id.in_(theirs.where(answer.c.annotator == person, stands))
     total = connection.scalar(select(func.count()).select_from(both).where(which)) or 0
     columns = [tally.c[name] for name in ("n_answers", "n_repeats", "n_ruled_out", "n_yes")]
     query = select(item, *columns).select_from(both).where(which).order_by(item.c.position).offset(skip).limit(most)
@@ -174,15 +194,15 @@ def _is(state: State, n_classes: int) -> ColumnElement[bool]:
         "gone": tally.c.item_id.is_(None),
         "unanswered": n == 0,
         "open": (n > 0) & undecided(n_classes),
-        "settled": ~undecided(n_classes),
+        "closed": ~undecided(n_classes),
     }[state]
 
 
 def _said_of(connection: Connection, ids: list[str]) -> dict[str, list[ItemAnswer]]:
-    """Read the standing answers about items, with who gave them."""
+    """Read the standing answers about items, with who gave them, also of those who were left out."""
     query = (
         select(question.c.item_id, question.c.class_index, question.c.repeat_of, answer.c.value, answer.c.answered)
-        .add_columns(annotator.c.name)
+        .add_columns(annotator.c.name, counts.label("counts"), is_final.label("final"))
         .join_from(question, answer, answer.c.question_id == question.c.id)
         .join(annotator, annotator.c.id == answer.c.annotator)
         .where(question.c.item_id.in_(ids), stands)
@@ -190,21 +210,28 @@ def _said_of(connection: Connection, ids: list[str]) -> dict[str, list[ItemAnswe
     )
     found: dict[str, list[ItemAnswer]] = defaultdict(list)
     for row in connection.execute(query):
-        one = ItemAnswer(row.class_index, row.value, row.name, row.answered, row.repeat_of is not None)
-        found[row.item_id].append(one)
+        about = (row.class_index, row.value, row.name, row.answered, row.repeat_of is not None)
+        found[row.item_id].append(ItemAnswer(*about, bool(row.counts), bool(row.final)))
     return found
 
 
 def _shown(row: Any, said: list[ItemAnswer], n_classes: int) -> Shown:
-    """Say what is known of an item."""
-    out = {each.class_index for each in said if each.value == "no"}
+    """Say what is known of an item; its state is that of `_is`."""
+    told = [each for each in said if each.counts]
+    final = [each for each in told if each.is_final]
+    told = [each for each in final if each.value == "yes"] or told
+    out = {each.class_index for each in told if each.value == "no"}
     left = tuple(k for k in range(n_classes) if k not in out)
-    yes = [each.class_index for each in said if each.value == "yes"]
-    votes = {k: yes.count(k) - sum(e.value == "no" and e.class_index == k for e in said) for k in yes}
+    yes = [each.class_index for each in told if each.value == "yes"]
+    votes = {k: yes.count(k) - sum(e.value == "no" and e.class_index == k for e in told) for k in yes}
     best = [k for k, n in votes.items() if n == max(votes.values())]
     label = best[0] if len(best) == 1 else left[0] if not yes and len(left) == 1 else None
-    settled = bool(yes) or len(left) < 2
-    state: State = "gone" if row["n_yes"] is None else "settled" if settled else "open" if said else "unanswered"
+    if any(each.value == "skip" for each in final):
+        label = None
+    state: State = "gone"
+    if row["n_yes"] is not None:
+        closed = row["n_yes"] > 0 or row["n_ruled_out"] >= n_classes - 1
+        state = "closed" if closed else "open" if row["n_answers"] + row["n_repeats"] else "unanswered"
     return Shown(to_item(row), state, label, left, tuple(said))
 
 

@@ -56,6 +56,8 @@ class SaidOut(BaseModel):
     person: str
     at: float
     repeat: bool
+    counts: bool
+    final: bool
 
 
 class ShownOut(BaseModel):
@@ -70,11 +72,19 @@ class ShownOut(BaseModel):
     answers: list[SaidOut]
 
 
+class PersonOut(BaseModel):
+    """Somebody who may answer."""
+
+    id: str
+    name: str
+
+
 class ItemsOut(BaseModel):
-    """A page of items, and how many there are in all."""
+    """A page of items, how many there are in all, and who may have answered about them."""
 
     items: list[ShownOut]
     total: int
+    people: list[PersonOut]
 
 
 class RemoveIn(Strict):
@@ -104,12 +114,14 @@ def owner_routes(store: Store, site: Site, figures: Figures) -> APIRouter:
         who: Owner,
         state: Annotated[State | None, Query(description="Only items of this state.")] = None,
         name: Annotated[str, Query(max_length=200, description="What their names have in them, or an id.")] = "",
+        person: Annotated[Id | None, Query(description="Only items that they answered about.")] = None,
         page: Annotated[int, Query(ge=1, le=10**6)] = 1,
     ) -> dict[str, Any]:
         """List items with their answers, a page at a time."""
         classes = store.renew().classes
-        found, total = store.browse(state, name, PER_PAGE * (page - 1), PER_PAGE)
-        return {"items": [_told(one, classes) for one in found], "total": total}
+        found, total = store.browse(state, name, person, skip=PER_PAGE * (page - 1), most=PER_PAGE)
+        people = [{"id": one.id, "name": one.name} for one in store.annotators()]
+        return {"items": [_told(one, classes) for one in found], "total": total, "people": people}
 
     @routes.post("/api/remove", response_model=RemoveOut)
     def remove(who: Owner, body: RemoveIn) -> dict[str, Any]:
@@ -155,7 +167,7 @@ def _told(one: Shown, classes: Sequence[str]) -> dict[str, Any]:
         "left": [classes[k] for k in one.left],
         "answers": [
             {"class": classes[said.class_index], "value": said.value, "person": said.annotator}
-            | {"at": said.answered, "repeat": said.is_repeat}
+            | {"at": said.answered, "repeat": said.is_repeat, "counts": said.counts, "final": said.is_final}
             for said in one.answers
         ],
     }

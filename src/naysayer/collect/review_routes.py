@@ -48,9 +48,9 @@ class Done(BaseModel):
     id: str
 
 
-def review_routes(store: Store) -> APIRouter:
+def review_routes(store: Store, reviews: Reviews) -> APIRouter:
     """Tell of people and disagreements, and take down what the owner rules."""
-    routes, reviews = APIRouter(tags=["owner"]), Reviews(store)
+    routes = APIRouter(tags=["owner"])
 
     @routes.get("/api/people")
     def people(who: Owner) -> dict[str, Any]:

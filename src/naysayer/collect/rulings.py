@@ -11,17 +11,71 @@ import secrets
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 
 from sqlalchemy import Connection, insert, select
 
+from naysayer.collect.beliefs import Beliefs, tell
+from naysayer.collect.connected import CHUNK
+from naysayer.collect.links import Links
 from naysayer.collect.records import Ruling
 from naysayer.collect.schema import annotator, answer, count_items, is_final, item, question, ruling, stands
 
-_CHUNK = 500
+
+class Rulings(Links, Beliefs):
+    """Takes down what the owner rules, and tells the guide."""
+
+    def leave_out(self, annotator_id: str, reason: str, by: str) -> None:
+        """Let an annotator's answers count no more: in no estimate, training or label; they stay in the store.
+
+        `by` is the id of whoever says so, and `reason` why. Who is out already is a ValueError.
+        """
+        self._rule(partial(_add_ruling, annotator_id=annotator_id, verdict="out", reason=reason, by=by))
+
+    def let_in(self, annotator_id: str, reason: str, by: str) -> None:
+        """Let an annotator's answers count again."""
+        self._rule(partial(_add_ruling, annotator_id=annotator_id, verdict="in", reason=reason, by=by))
+
+    def rulings(self) -> list[Ruling]:
+        """Give all rulings about annotators in the order in which they came."""
+        with self._database.reading() as connection:
+            return read_rulings(connection)
+
+    def left_out(self) -> dict[str, Ruling]:
+        """Give the annotators whose answers do not count, each with the ruling that says so."""
+        last = {one.annotator: one for one in self.rulings()}
+        return {name: one for name, one in last.items() if one.verdict == "out"}
+
+    def settle(self, item_id: str, class_index: int | None, by: str) -> None:
+        """Say the last word about an item, as its owner: its class, or None: nobody can tell.
+
+        In labels a class outweighs all answers; estimates stay as they are. It may be said anew.
+        """
+        n_classes = self._project.n_classes
+        if class_index is not None and not 0 <= class_index < n_classes:
+            raise ValueError(f"a class must be from 0 to {n_classes - 1}; got {class_index}")
+        if by not in {one.id for one in self.annotators() if one.role == "owner"}:
+            raise ValueError("an item must be settled by an owner; this is none; answer questions instead")
+        self._rule(partial(_settle, item_id=item_id, class_index=class_index, by=by, n_classes=n_classes))
+
+    def reopen(self, item_id: str, by: str) -> bool:
+        """Take back the last word about an item; False: there was none."""
+        return bool(self._rule(partial(_reopen, item_id=item_id, by=by)))
+
+    def _rule(self, change: Callable[[Connection], set[str]]) -> set[str]:
+        """Make a change to what counts, and tell the guide; give the questions that it concerns."""
+
+        def ruled(connection: Connection) -> set[str]:
+            questions = change(connection)
+            if self._guide is not None:
+                tell(self._guide, connection, questions)
+            return questions
+
+        return self._change(ruled)  # type: ignore[no-any-return]
 
 
-def rule(connection: Connection, annotator_id: str, verdict: str, reason: str, by: str) -> set[str]:
+def _add_ruling(connection: Connection, annotator_id: str, verdict: str, reason: str, by: str) -> set[str]:
     """Let an annotator's answers count or not from now on; give the questions that they answered."""
     if connection.scalar(select(annotator.c.id).where(annotator.c.id == annotator_id)) is None:
         raise KeyError(f"the store must have the annotator; it has none with the id {annotator_id!r}")
@@ -40,8 +94,8 @@ def count_again(connection: Connection, annotators: Collection[str]) -> set[str]
     theirs = select(answer.c.question_id).where(answer.c.annotator.in_(list(annotators)))
     questions = set(connection.scalars(theirs))
     items = list(set(connection.scalars(select(question.c.item_id).where(question.c.id.in_(theirs)))))
-    for start in range(0, len(items), _CHUNK):
-        count_items(connection, items[start : start + _CHUNK])
+    for start in range(0, len(items), CHUNK):
+        count_items(connection, items[start : start + CHUNK])
     return questions
 
 
@@ -50,11 +104,11 @@ def read_rulings(connection: Connection) -> list[Ruling]:
     return [Ruling(**row) for row in connection.execute(select(ruling).order_by(ruling.c.seq)).mappings()]
 
 
-def settle(connection: Connection, item_id: str, class_index: int | None, by: str, n_classes: int) -> set[str]:
+def _settle(connection: Connection, item_id: str, class_index: int | None, by: str, n_classes: int) -> set[str]:
     """Say the last word about an item: its class, or None: nobody can tell; give the question."""
     if connection.scalar(select(item.c.id).where(item.c.id == item_id)) is None:
         raise KeyError(f"the store must have the item; it has none with the id {item_id!r}")
-    reopen(connection, item_id, by)
+    _reopen(connection, item_id, by)
     now, row = time.time(), {"id": secrets.token_hex(16), "annotator": by}
     about = {
         "item_id": item_id,
@@ -70,7 +124,7 @@ def settle(connection: Connection, item_id: str, class_index: int | None, by: st
     return {row["id"]}
 
 
-def reopen(connection: Connection, item_id: str, by: str) -> set[str]:
+def _reopen(connection: Connection, item_id: str, by: str) -> set[str]:
     """Take back the last word about an item; give its question, and none where nothing was settled."""
     last = select(answer.c.id, answer.c.question_id).join(question, answer.c.question_id == question.c.id)
     found = connection.execute(last.where(question.c.item_id == item_id, stands, is_final)).all()

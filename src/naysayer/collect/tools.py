@@ -166,7 +166,8 @@ def _accepted(path: Path, where: str, row: Mapping[str, Any], classes: tuple[str
     """Give the class that was chosen, by the name that the store has for it; None: no option was."""
     options, accepted = _options(path, where, row), row.get("accept", [])
     if not isinstance(accepted, list) or not all(isinstance(id, (str, int)) and id in options for id in accepted):
-        raise ValueError(f"{path} must accept some of the options; {where} has {str(accepted)[:50]!r}")
+        known = ", ".join(map(str, options))[:200]
+        raise ValueError(f"{path} must have a list of options accepted, of {known}; {where} has {str(accepted)[:50]!r}")
     if len(accepted) > 1:
         raise ValueError(
             f"{path} must accept one option, as an item is of one class; {where} has {len(accepted)}: "

@@ -13,6 +13,7 @@ WANTED = 0.02  # the margin that is planned for
 ODD = 0.01  # what chance makes less often than that is named
 MANY_ERRORS = 0.1  # a share of wrong answers that surely lies above this is named
 FIRST_TRAINING = 50  # answers
+MOST_NAMED = 3  # people whose answers look bad, with the reasons; of others only the number is told
 FEWEST_ITEMS = 20  # with answers, to train on
 FINE = "Nothing that these answers show."
 
@@ -70,7 +71,8 @@ def _known(figures: Mapping[str, Any]) -> list[Sentence]:
     items, decided = progress["items"], progress["decided"]
     if not progress["answers"]:
         return [{"text": f"Nothing yet: nobody has answered about the {count(items, 'item')}."}]
-    said = [f"{_of(decided, items)} settled, by {count(progress['answers'], 'answer')}."]
+    answers = count(progress["answers"], "answer")
+    said = [f"{_of(decided, items)} settled, by {answers}." if decided else f"No item is settled yet, after {answers}."]
     labels = figures["guided"] and figures["guided"]["labels"]
     last = figures["trainings"][-1] if figures["trainings"] else None
     if labels and not is_vague(labels):
@@ -102,7 +104,7 @@ def _of(n: int, total: int) -> str:
     """Say how many of the items something holds for, with its verb."""
     if n == total:
         return f"All {count(total, 'item')} are" if total > 1 else "The only item is"
-    return f"{n:,} of {count(total, 'item')} {'is' if n == 1 else 'are'}" if n else f"None of {count(total, 'item')} is"
+    return f"{n:,} of {count(total, 'item')} {'is' if n == 1 else 'are'}"
 
 
 def _interval(interval: Sequence[float]) -> str:
@@ -117,6 +119,10 @@ def _wrong(figures: Mapping[str, Any], where: str) -> list[Sentence]:
     report, guided, said = figures["report"], figures["guided"], list[Sentence]()
     if figures["training_error"]:
         said.append({"text": f"The last training failed: {figures['training_error']}."})
+    named = figures["named"]
+    said += [{"text": f"{one['name']} {'; '.join(one['reasons'])}."} for one in named[:MOST_NAMED]]
+    if (n := len(named) - MOST_NAMED) > 0:
+        said.append({"text": f"The answers of {count(n, 'more person', 'more people')} look bad, too."})
     if report:
         if report["yes_p_value"] is not None and report["yes_p_value"] < ODD:
             more = "more" if report["yes"][0] > report["yes_expected"] else "less"
@@ -127,7 +133,8 @@ def _wrong(figures: Mapping[str, Any], where: str) -> list[Sentence]:
         errors = report["errors"]
         if errors["pairs"] and errors["interval"][1] > MANY_ERRORS:
             said.append({"text": f"Too many answers are wrong: {_interval(errors['interval'])}."})
-        for person in figures["people"]:
+        told = {one["id"] for one in named}
+        for person in (one for one in figures["people"] if one["id"] not in told):
             own = figures["errors"].get(person["id"])
             if own and own["pairs"] and own["interval"][1] > max(MANY_ERRORS, errors["interval"][2]):
                 said.append(
@@ -154,22 +161,26 @@ def _next(figures: Mapping[str, Any], where: str, is_wrong: bool) -> list[Senten
     if not n:
         share = "make links for others below" if figures["invites"] else "start with --host to invite others"
         return [{"text": f"Answer the first questions, or {share}."}]
-    if is_wrong:
+    if named := figures["named"]:
+        who = names([one["name"] for one in named[:MOST_NAMED]]) if len(named) <= MOST_NAMED else "all who are named"
+        text = f"Look at the answers of {who}, below at “How people answer”, and leave out what is bad."
+        said.append({"text": text})
+    elif is_wrong:
         said.append({"text": "First look at what is wrong, before more answers of the same kind come in."})
+    if disputed := figures["disagreements"]:
+        which = f"{count(disputed, 'item')} {'is' if disputed == 1 else 'are'}"
+        said.append({"text": f"Say what {which}: see “Disagreements” below."})
     if left["items"]:
         most = f"{'' if left['answers'] == 1 else 'at most '}{count(left['answers'], 'answer')} in all"
         said.append({"text": f"Keep answering: {count(left['items'], 'item')} can still be asked about, {most}."})
         if figures["trains"] and n < FIRST_TRAINING:
             said.append({"text": f"The first model is trained after {FIRST_TRAINING} answers."})
     else:
-        said.append(
-            {
-                "text": "All that can be asked was asked. Take the labels:",
-                "command": f"naysayer labels {where} --out labels.csv",
-            }
-        )
-    if figures["margins"] and (text := _margin(figures["margins"], left["answers"])):
-        said.append({"text": text})
+        command = f"naysayer labels {where} --out labels.csv"
+        command += " --review review.csv" if progress["decided"] < items else ""
+        said.append({"text": "All that can be asked was asked. Take the labels:", "command": command})
+    if figures["margins"] and (goal := _margin(figures["margins"], left["answers"])):
+        said.append({"text": goal})
     if not figures["trains"] and not figures["trainings"] and progress["answered"] >= FEWEST_ITEMS:
         said.append({"text": "Let a model learn from the answers:", "command": f"naysayer train {where} --out model/"})
     return said

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from naysayer.common.checks import near
 
 _OF_EXPORTS = {"table", "item_id", "class_index", "question_id", "undoes", "n_answers"}  # nobody's table has all these
+_OF_LABELS = {"id", "name", "label", "sure", "known_by", "likeliest", "second", "said"}
 MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>"])
 
 
@@ -130,8 +131,13 @@ def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> Da
         raise ValueError(f"{path} must have at least one row; got only the names of {len(names)} columns")
     if set(names) >= _OF_EXPORTS:
         raise ValueError(
-            f"{path} must be one table; it is what `naysayer export` wrote, six tables in one; "
+            f"{path} must be one table; it is what `naysayer export` wrote, all of a store in one; "
             f"learn from the store: naysayer train answers.db; for the labels: naysayer labels answers.db"
+        )
+    if set(names) == _OF_LABELS:
+        raise ValueError(
+            f"{path} must hold what can be learned from; it is what `naysayer labels` wrote, and says of items "
+            f"nothing but what they are; learn from the store: naysayer train answers.db"
         )
     return DataTable(dict(zip(names, columns)), path.parent)
 

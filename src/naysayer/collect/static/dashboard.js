@@ -2,7 +2,7 @@
 
 import { call } from "/static/call.js";
 import { marginCurve, percent, ribbon, stacks, timeBars, whiskers } from "/static/charts.js";
-import { button, confirmed, copyButton, count, element, whole } from "/static/owner.js";
+import { button, confirmed, copyButton, count, element, moment, whole } from "/static/owner.js";
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((found) => [found.id, found]));
 let known = null;
@@ -125,8 +125,10 @@ function classes({ per_class, progress }) {
   });
 }
 
-function accuracy({ trainings, trains, training_error, classes: names }) {
+function accuracy({ trainings, trains, training_error, progress, classes: names }) {
   if (!trains && !trainings.length) return;
+  // Answers that were left out or removed count no more, nor does, in the picture, what was learned with them.
+  const drawn = trainings.filter((one, i) => trainings.slice(i).every((later) => later.n_answers >= one.n_answers));
   const last = trainings[trainings.length - 1];
   const said = [];
   if (last) said.push("Trained on what has come in, the model is right on ", bold(`${percent(last.estimate, 1)} (${percent(last.low, 1)} to ${percent(last.high, 1)})`), " of the items, as estimated from the answers alone.");
@@ -134,10 +136,10 @@ function accuracy({ trainings, trains, training_error, classes: names }) {
   for (const note of last?.notes ?? []) said.push(` ${note[0].toUpperCase()}${note.slice(1)}.`);
   fill(figure("accuracy", "Estimated accuracy", { wide: true }), {
     said: last ? said : "A model is trained in the background as answers come in.",
-    empty: last ? null : training_error ?? "The first training begins after 50 answers.",
-    draw: (width) => ribbon(width, trainings.map((one) => ({ x: one.n_answers, y: one.estimate, low: one.low, high: one.high })), { chance: 1 / names.length, xLabel: "answers" }),
+    empty: last ? null : training_error ?? (progress.answers < 50 ? "The first training begins after 50 answers." : "The first training is under way."),
+    draw: (width) => ribbon(width, drawn.map((one) => ({ x: one.n_answers, y: one.estimate, low: one.low, high: one.high })), { chance: 1 / names.length, xLabel: "answers" }),
     heads: ["answers", "method", "estimate", "from", "to", "items without an answer", "sure of", "when"],
-    rows: trainings.map((one) => [whole(one.n_answers), one.method, percent(one.estimate, 1), percent(one.low, 1), percent(one.high, 1), whole(one.unanswered ?? 0), one.named == null ? "–" : percent(one.named), new Date(1000 * one.at).toLocaleString("en-GB")]),
+    rows: trainings.map((one) => [whole(one.n_answers), one.method, percent(one.estimate, 1), percent(one.low, 1), percent(one.high, 1), whole(one.unanswered ?? 0), one.named == null ? "–" : percent(one.named), moment(one.at)]),
   });
 }
 
@@ -196,7 +198,7 @@ function mistakes({ report, errors, people }) {
   });
   if (all?.pairs && rows.length > 1) rows.push({ name: "all", value: all.interval[0], low: all.interval[1], high: all.interval[2] });
   fill(figure("mistakes", "How often answers are wrong"), {
-    said: all?.pairs ? [`${count(all.pairs, "question was", "questions were")} asked twice, ${whole(all.differ)} got two different answers: `, bold(`about ${percent(all.interval[0], 1)} of answers are wrong.`)] : "Some questions are asked twice; where the two answers differ, one is wrong.",
+    said: all?.pairs ? [`${count(all.pairs, "question was", "questions were")} asked twice, ${all.differ ? whole(all.differ) : "none"} got two different answers: `, bold(all.differ ? `about ${percent(all.interval[0], 1)} of answers are wrong.` : `at most ${percent(all.interval[2], 1)} of answers are wrong.`)] : "Some questions are asked twice; where the two answers differ, one is wrong.",
     empty: all?.pairs ? null : "No question has been repeated yet.",
     draw: (width) => whiskers(width, rows, { label: "Error rate by person", from: 0, digits: 1 }),
     heads: ["person", "repeated", "error rate", "from", "to"],
@@ -208,7 +210,7 @@ function shares({ report, classes: names, since, vague, progress }) {
   const priors = report?.priors;
   const rows = (priors ?? []).map(([value, low, high], k) => ({ name: names[k], value, low, high }));
   fill(figure("shares", "How common each class is"), {
-    said: since ? `Share of each class, with its 95% interval, among the ${count(since.items, "item")} first asked about since there are ${whole(since.classes)} classes.` : "Share of each class among the items, with its 95% interval, estimated from yes and no alone.",
+    said: since?.items ? `Share of each class, with its 95% interval, among the ${count(since.items, "item")} first asked about since there are ${whole(since.classes)} classes.` : "Share of each class among the items, with its 95% interval, estimated from yes and no alone.",
     empty: priors ? null : vague ? `Too few answers: after ${whole(progress.answers)}, a class may be anything from rare to common.` : since ? "Earlier answers say nothing of a class that was added; this needs answers about items that nobody was asked about before." : "Answers about two items are needed.",
     draw: (width) => whiskers(width, rows, { label: "Share of each class", from: 0, to: Math.min(1, Math.max(...rows.map((row) => row.high)) * 1.05) }),
     heads: ["class", "share", "from", "to"],

@@ -1,13 +1,13 @@
 // The list of items with their answers, a page at a time. Names and texts are set as text, never as HTML.
 
 import { call } from "/static/call.js";
-import { button, confirmed, count, element, whole } from "/static/owner.js";
+import { button, confirmed, count, element, moment, whole } from "/static/owner.js";
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((found) => [found.id, found]));
 const PER_PAGE = 20;
 const SAID = { yes: "Yes", no: "No", skip: "Can’t tell" };
-const STATES = { unanswered: "no answer yet", open: "open", settled: "settled", gone: "picture is gone" };
-const asked = { state: "", name: "", page: 1 };
+const STATES = { unanswered: "no answer yet", open: "open", closed: "closed", gone: "picture is gone" };
+const asked = { state: "", name: "", person: new URLSearchParams(location.search).get("person") ?? "", page: 1 };
 let request = 0;
 
 function say(words) {
@@ -34,16 +34,16 @@ function content(one) {
 }
 
 function known(one) {
-  if (one.label !== null && one.state === "settled") return `settled: ${one.label}`;
-  if (one.state === "settled") return "people disagree";
+  if (one.label !== null && one.state === "closed") return `closed: ${one.label}`;
+  if (one.state === "closed") return one.answers.some((said) => said.final) ? "closed: nobody can tell" : "closed: people disagree";
   if (one.state === "open") return `open: ${one.left.join(", ")}`;
   return STATES[one.state];
 }
 
 function answer(said) {
-  const when = new Date(1000 * said.at).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
-  const words = `${said.class}? ${SAID[said.value]}`;
-  return element("li", "", element("span", `said ${said.value}`, words), element("span", "soft", `${said.person}, ${when}${said.repeat ? ", asked again" : ""}`));
+  const words = said.final && said.value === "skip" ? "Can’t tell" : `${said.class}? ${SAID[said.value]}`;
+  const how = `${said.final ? ", the last word" : said.repeat ? ", asked again" : ""}${said.counts ? "" : ", left out"}`;
+  return element("li", said.counts ? "" : "out", element("span", `said ${said.value}`, words), element("span", "soft", `${said.person}, ${moment(said.at)}${how}`));
 }
 
 function row(one) {
@@ -54,7 +54,7 @@ function row(one) {
     try {
       const { answers } = await call("/api/remove", { id: one.id });
       await look();
-      say(`Removed ${one.name} and ${count(answers, "answer")}.`);
+      say(`Removed ${one.name}${answers ? ` and ${count(answers, "answer")}` : ""}.`);
     } catch (trouble) {
       say(trouble.message);
     }
@@ -69,8 +69,8 @@ async function look() {
   page.items.ariaBusy = "true";
   try {
     const query = new URLSearchParams({ page: asked.page, name: asked.name });
-    if (asked.state) query.set("state", asked.state);
-    const { items, total } = await call(`/api/items?${query}`);
+    for (const key of ["state", "person"]) if (asked[key]) query.set(key, asked[key]);
+    const { items, total, people } = await call(`/api/items?${query}`);
     if (mine !== request) return; // a later one is under way
     const last = Math.max(1, Math.ceil(total / PER_PAGE));
     if (asked.page > last) {
@@ -78,6 +78,8 @@ async function look() {
       return look();
     }
     say("");
+    page.person.replaceChildren(page.person.options[0], ...people.map((one) => new Option(one.name, one.id)));
+    page.person.value = asked.person;
     page.items.replaceChildren(...items.map(row));
     const first = (asked.page - 1) * PER_PAGE;
     page.range.textContent = total > PER_PAGE ? `${whole(first + 1)} to ${whole(first + items.length)} of ${count(total, "item")}` : total ? count(total, "item") : "No such items.";
@@ -95,7 +97,7 @@ function go(changes) {
   return look();
 }
 
-page.state.addEventListener("change", () => go({ state: page.state.value, page: 1 }));
+for (const key of ["state", "person"]) page[key].addEventListener("change", () => go({ [key]: page[key].value, page: 1 }));
 page.name.addEventListener("input", () => go({ name: page.name.value, page: 1 }));
 page.filter.addEventListener("submit", (event) => event.preventDefault());
 page.before.addEventListener("click", () => go({ page: asked.page - 1 }).then(() => scrollTo(0, 0)));

@@ -20,6 +20,12 @@ export const whole = (value) => Math.round(value).toLocaleString("en");
 // count(1, "item") is "1 item", count(1200, "item") "1,200 items".
 export const count = (n, noun, plural = `${noun}s`) => `${whole(n)} ${n === 1 ? noun : plural}`;
 
+// A time in seconds, as people write it.
+export const moment = (at) => new Date(1000 * at).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+
+// names(["Ann", "Ben", "Cem"]) is "Ann, Ben and Cem".
+export const names = (some) => new Intl.ListFormat("en-GB").format(some);
+
 // A button that copies a text, over http too, where browsers have no clipboard for pages.
 export function copyButton(text, label) {
   const made = button("Copy", "quiet copy", async () => {

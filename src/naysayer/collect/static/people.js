@@ -2,7 +2,7 @@
 
 import { call } from "/static/call.js";
 import { percent } from "/static/charts.js";
-import { count, element, whole } from "/static/owner.js";
+import { count, element, moment, names, whole } from "/static/owner.js";
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((found) => [found.id, found]));
 const FEWEST = 5; // repeated questions from which on a share is told
@@ -56,12 +56,13 @@ function facts(one) {
 
 function person(one) {
   const row = element("li", one.left_out ? "out" : one.reasons.length ? "named" : "");
-  const words = element("div", "", element("b", "", one.name));
+  const name = Object.assign(element("a", "", element("b", "", one.name)), { href: `/items?person=${one.id}`, title: "See these answers" });
+  const words = element("div", "", name);
   for (const reason of one.reasons) words.append(element("p", "reason", `${reason[0].toUpperCase()}${reason.slice(1)}.`));
   words.append(element("p", "", facts(one)));
   if (one.left_out) {
     const { by, at, reason } = one.left_out;
-    words.append(element("p", "", `Left out by ${by}, ${new Date(1000 * at).toLocaleString("en-GB")}${reason ? `: ${reason}` : ""}.`));
+    words.append(element("p", "", `Left out by ${by}, ${moment(at)}${reason ? `: ${reason}` : ""}.`));
     row.append(words, button("Count again", `Count the answers of ${one.name} again`, () => call("/api/let-in", { id: one.id })));
   } else {
     const reason = one.reasons.join("; ").slice(0, 500);
@@ -75,7 +76,7 @@ function people(all) {
   page.judged.hidden = !all.length;
   const named = all.filter((one) => one.reasons.length && !one.left_out).map((one) => one.name);
   const out = all.filter((one) => one.left_out).length;
-  const said = named.length ? `Look at the answers of ${named.join(", ")}.` : "Nobody stands out.";
+  const said = named.length ? `Look at the answers of ${names(named)}.` : "Nobody stands out.";
   const rest = "Who is left out counts in no estimate, training or label, until you count them again.";
   page["judged-said"].textContent = `${said} ${out ? `${count(out, "person is", "people are")} left out. ` : ""}${rest}`;
   page["judged-list"].replaceChildren(...all.map(person));

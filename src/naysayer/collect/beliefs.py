@@ -1,0 +1,134 @@
+"""What trainings leave in a store: what they came to, and what the last model expects, to draw questions from."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Table, delete, insert, select
+
+from naysayer.collect.connected import CHUNK, Connected
+from naysayer.collect.database import Database
+from naysayer.collect.guiding import Guide
+from naysayer.collect.records import Project, Training
+from naysayer.collect.schema import answer, belief, question, ruling, said_of, training
+from naysayer.measure.answers import FINAL_VOTES
+from naysayer.measure.settling import LEAST_ERROR
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Beliefs(Connected):
+    """Adds trainings and beliefs, and holds the guide that questions are drawn by."""
+
+    def __init__(self, database: Database, project: Project) -> None:
+        super().__init__(database, project)
+        self._guide: Guide | None = None
+
+    def add_training(
+        self,
+        *,
+        n_answers: int,
+        method: str,
+        estimate: float,
+        low: float,
+        high: float,
+        detail: Mapping[str, Any] = {},
+        at: float | None = None,
+    ) -> None:
+        """Add what a training came to; `at` is its time, None: now."""
+        values = {"n_answers": n_answers, "method": method, "estimate": estimate, "low": low, "high": high}
+        values |= {"at": time.time() if at is None else at, "detail": json.dumps(detail)}
+        self._change(lambda connection: connection.execute(insert(training).values(values)))
+
+    def add_belief(self, at: float, items: Sequence[str], probabilities: Floats, votes: Ints) -> None:
+        """Add what a model that was trained at a time expects of items, (N, K), with the votes that are in it.
+
+        It counts once the training of this time is added, too; see `guide`.
+        """
+        p, v = probabilities.astype("<f4"), votes.astype("<i2")
+        for start in range(0, len(items), CHUNK):
+            rows = [
+                {"training": at, "item_id": items[i], "probabilities": p[i].tobytes(), "votes": v[i].tobytes()}
+                for i in range(start, min(start + CHUNK, len(items)))
+            ]
+            self._change(partial(_add, belief, rows))
+
+    def guide(self) -> Guide | None:
+        """Draw questions from what the last training expects, from now on; None: it left nothing to draw from.
+
+        This reads from the store alone, so that it goes on after a restart, and on another server.
+        """
+        trainings = self.trainings()
+        last = next((one for one in reversed(trainings) if one.detail.get("guides")), None)
+        if last is None:
+            return None
+        query = select(belief.c.item_id, belief.c.probabilities, belief.c.votes).where(belief.c.training == last.at)
+        rows = [tuple(row.values()) for row in self._stream(query.order_by(belief.c.item_id))]
+        if not rows:
+            return None
+        ids, p, v = zip(*rows)
+        k = self._project.n_classes
+        if len(p[0]) != 4 * k:  # a class was added since
+            return None
+        expected = np.frombuffer(b"".join(p), "<f4").reshape(-1, k).astype(np.float64)
+        votes = np.frombuffer(b"".join(v), "<i2").reshape(-1, k).astype(np.int64)
+        error_rate = float(last.detail["error_rate"])
+        goal, enough = self._project.goal, self._project.answers_per_item
+        guide = Guide(ids, expected, votes, max(error_rate, LEAST_ERROR), last.at, goal, enough)
+
+        def begin(connection: Connection) -> None:
+            """Catch up with what was said since, and let the questions that follow be drawn by it."""
+            new = (answer.c.seq > last.detail["last_answer"]) | answer.c.annotator.in_(select(ruling.c.annotator))
+            asked = select(answer.c.question_id).where(new)
+            tell(guide, connection, set(connection.scalars(asked)))
+            self._guide = guide
+
+        self._change(begin)
+        for start in range(0, len(ids), CHUNK):  # piece by piece, so that no answer waits
+            old = (belief.c.training < last.at) & belief.c.item_id.in_(ids[start : start + CHUNK])
+            self._change(partial(_remove, belief, old))
+        return guide
+
+    def trainings(self) -> list[Training]:
+        """Give all trainings in the order in which they came."""
+        with self._database.reading() as connection:
+            rows = connection.execute(select(training).order_by(training.c.seq)).mappings()
+            return [Training(**dict(row) | {"detail": json.loads(row["detail"])}) for row in rows]
+
+    def _guiding(self) -> Guide | None:
+        """Give what questions are guided by at present."""
+        return self._guide if self._project.questions == "guided" else None
+
+
+def _add(table: Table, rows: list[dict[str, Any]], connection: Connection) -> None:
+    connection.execute(insert(table), rows)
+
+
+def _remove(table: Table, which: Any, connection: Connection) -> None:
+    connection.execute(delete(table).where(which))
+
+
+def tell(guide: Guide, connection: Connection, question_ids: Collection[str]) -> None:
+    """Tell a guide what is now said of the items of some questions."""
+    ids, told = list(question_ids), {}
+    for start in range(0, len(ids), CHUNK):
+        about = select(question.c.item_id).where(question.c.id.in_(ids[start : start + CHUNK]))
+        about_items = set(connection.scalars(about))
+        said = said_of(connection, about_items)
+        for id in about_items:
+            votes = np.zeros(guide.expected.shape[1], dtype=np.int64)
+            for each in said.get(id, ()):
+                votes[each.class_index] += {"yes": 1, "no": -1}.get(each.value, 0)
+            for each in said.get(id, ()):
+                if each.is_final and each.value == "yes":
+                    votes[:] = -FINAL_VOTES
+                    votes[each.class_index] = FINAL_VOTES
+            told[id] = votes, len(said.get(id, ()))
+    guide.update(told)
