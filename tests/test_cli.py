@@ -1089,7 +1089,7 @@ def test_a_port_that_is_taken_is_said_to_be(naysayer, stores):
 
 @pytest.mark.parametrize(("package", "extra"), [("sqlalchemy", "web"), ("fastapi", "web"), ("psycopg", "postgres")])
 def test_a_missing_package_is_named_with_its_extra(refuses, stores, monkeypatch, package, extra):
-    def ask(*_: object) -> None:
+    def ask(*_: object, **options: object) -> None:
         raise ModuleNotFoundError(f"No module named '{package}'", name=package)
 
     monkeypatch.setattr("naysayer.data.items.read_items", ask)
