@@ -157,9 +157,7 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, dict[str, Any]]
         label_right = float((best[done] == y[done]).mean()) if done.any() else 1.0
         margin = (interval.high - interval.low) / 2
         point = {"answers": n, "model": right, "settled": share, "labels_right": label_right, "margin": margin}
-        curve.append(
-            point | {"held": bool(interval.low <= (best == y).mean() <= interval.high) if guided_rows else None}
-        )
+        curve.append(point)
         for name, now in (
             ("model", right >= 0.9),
             ("known", margin <= 0.02),
@@ -294,8 +292,6 @@ def summed_up(policy: str, error_rate: float, runs: list[dict[str, Any]]) -> dic
         if name == "model":
             cell["model_each"] = each
     cell["labels_right"] = float(np.mean([one["curve"][-1]["labels_right"] for one in runs]))
-    held = [point["held"] for one in runs for point in one["curve"] if point["held"] is not None]
-    cell["held"] = float(np.mean(held)) if held else None  # of the intervals for one look, how many hold what is true
     return cell
 
 
