@@ -142,10 +142,17 @@ class Line:
             self.streams = None
 
 
+def any_answer(question: dict[str, Any], rng: random.Random) -> str:
+    """One yes in ten, and one "can't tell"."""
+    return rng.choices(["yes", "no", "skip"], [1, 8, 1])[0]
+
+
 class Annotator:
     """Somebody who does what the page does, `look` seconds a question, and answers as `judge` does."""
 
-    def __init__(self, port: int, token: str, number: int, look: tuple[float, float], judge: Judge) -> None:
+    def __init__(
+        self, port: int, token: str, number: int, look: tuple[float, float], judge: Judge = any_answer
+    ) -> None:
         self.lines = Line(port, token), Line(port, token)  # a browser, too, fetches beside its sending
         self.random, self.look, self.judge = random.Random(number), look, judge
         self.queue: deque[dict[str, Any]] = deque()
@@ -186,11 +193,6 @@ class Annotator:
         if reply["stored"] != [id]:
             raise RuntimeError(f"an answer must be stored; the server said {reply}")
         self.acknowledged[id] = question, value
-
-
-def any_answer(question: dict[str, Any], rng: random.Random) -> str:
-    """One yes in ten, and one "can't tell"."""
-    return rng.choices(["yes", "no", "skip"], [1, 8, 1])[0]
 
 
 class Truth:
