@@ -9,7 +9,7 @@ acknowledgement, which comes when the answer is safe on disk. Four parts, for ea
 
 load    every annotator looks at a question for 0.5 to 1.5 s, 1 s in the mean, before answering: the pace of a quick
         person who never rests. 95% of the answers must take less than 100 ms.
-rush    16 clients answer without looking, each as soon as its last answer is acknowledged: the most answers a second.
+rush    60 clients answer without looking, each as soon as its last answer is acknowledged: the most answers a second.
 kills   the load again, while the server is killed with SIGKILL and started anew, 20 times; the annotators send again
         what was not acknowledged. The times are those of the outages.
 guided  the load on records whose class can be learned, of which 2 answers in 100 are wrong: a model that the server
@@ -56,7 +56,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 N_ITEMS, N_RECORDS = 5000, 10_000
 CLASSES = tuple(f"class {k}" for k in range(10))
 LOOK = (0.5, 1.5)  # seconds, drawn uniformly, between a question and its answer
-RUSH, RUSH_SECONDS = 16, 10.0
+RUSH, RUSH_SECONDS = 60, 10.0
 WRONG = 0.02  # of the answers about records
 LOW, FULL = 8, 16  # of the page: fewer questions at hand are filled up to so many
 LIMIT_MS = 100.0  # that 95% of the answers must keep
