@@ -503,7 +503,7 @@ def test_doctor_says_what_is_odd_in_a_store(tmp_path, naysayer):
         rows = list(store.rows("question"))
         guidance = json.dumps(dict.fromkeys(Guidance.__dataclass_fields__, 1.0))
         item = next(item for item in store.items())
-        row = rows[0] | {"id": "guided", "item_id": item.id, "guidance": guidance}
+        row = rows[0] | {"id": "guided", "item_id": item.id, "class_index": 0, "guidance": guidance}
         store.load("question", [row])
         store.answer(Answer("last", "guided", row["annotator"], "no"))
     guided = naysayer("doctor", tmp_path / "guided.db").out
