@@ -14,6 +14,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 from filelock import FileLock
@@ -21,12 +23,13 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from helpers import as_sets, fork, is_rows, of_all_workers, raises, random_transition, start_python
-from naysayer import ComplementaryClassifier, Population, cli, complement, networks, objectives
+from naysayer import ComplementaryClassifier, Population, cli, complement, networks, objectives, open_stream
 from naysayer.common.files import read_tensors
 from naysayer.common.reduce import ended
 from naysayer.engine import population as population_module
 from naysayer.engine import processes
 from naysayer.engine.recipe import Consistency
+from naysayer.engine.source import Batch, Source
 
 ROOT = Path(__file__).parent.parent
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -101,6 +104,57 @@ def classifier(**options):
     return ComplementaryClassifier(**how | options).fit(blobs()[0], labels_of("mixed"))
 
 
+def write_table(folder):
+    """The blobs as nine files of uneven sizes."""
+    folder.mkdir()
+    X, _ = blobs()
+    for i, rows in enumerate(np.split(np.arange(N), [10, 60, 75, 100, 110, 140, 165, 190])):
+        columns = {f"x{j}": X[rows, j] for j in range(X.shape[1])}
+        columns["answer"] = [f"!{'abcd'[k]}" for k in labels_of("single")[rows]]
+        pyarrow.parquet.write_table(pyarrow.table(columns), folder / f"part-{i}.parquet")
+    return folder
+
+
+def opened(folder, **options):
+    stream = open_stream(folder / "table", label="answer", **options)
+    stream.hold_out(0.2, most=25)
+    return stream
+
+
+def fit_stream(source, **options):
+    return population("ascent", batch_size=32).fit(source, **{"max_epochs": 6} | options)
+
+
+def stream_classifier(folder, **options):
+    how = {"method": "forward", "hidden": (8,), "lr": 0.01, "max_epochs": 5, "random_state": 0, "device": "cpu"}
+    return ComplementaryClassifier(**how | options).fit(open_stream(folder / "table", label="answer"))
+
+
+class Joined(Source):
+    """The parts of a stream, dealt in one process as several deal them together."""
+
+    def __init__(self, stream, n_parts):
+        stream.survey()
+        self.parts, self.n_classes = [stream.part_of(rank, n_parts, lambda t: t) for rank in range(n_parts)], K
+
+    def prepare(self, seeds, batch_size, device):
+        super().prepare(seeds, batch_size, device)
+        for part in self.parts:
+            part.prepare(seeds, batch_size, device)
+
+    def batches(self, epoch, runs):
+        for together in zip(*(part.batches(epoch, runs) for part in self.parts), strict=True):
+            rows, labels, inputs = ([getattr(b, name) for b in together] for name in ("rows", "labels", "inputs"))
+            yield Batch(torch.cat(rows, dim=2), torch.cat(labels, dim=2), torch.cat(inputs, dim=2))
+
+    def count(self, runs, known_transition=False):
+        return self.parts[0].count(runs, known_transition)
+
+    def held_out(self, runs, size):
+        for part in self.parts:
+            yield from part.held_out(runs, size)
+
+
 # ---- what each process does ---------------------------------------------------------------------------------------
 
 
@@ -118,16 +172,28 @@ def work(rank, folder):
     found["classifier"] = model.predict_proba(X), model.trials_, tuple(model.estimated_accuracy_)
     found["unseeded"] = classifier(method="forward", n_seeds=2, max_epochs=2, time_limit=60).predict_proba(X)
     model.save(folder / f"model{rank}")
+    found["streamed"] = kept(fit_stream(opened(folder)))
+    fit_stream(opened(folder), checkpoint=folder / "stream-of-many.safetensors", max_epochs=2)
+    found["streamed, resumed"] = kept(fit_stream(opened(folder), checkpoint=folder / "stream-of-one.safetensors"))
+    survey = opened(folder).part_of(rank, WORLD, together).survey()
+    found["survey"] = survey, opened(folder).part_of(rank, WORLD).survey().n_rows
+    model = stream_classifier(folder)
+    found["stream's classifier"] = model.predict_proba(X), model.center_, tuple(model.estimated_accuracy_)
     found["refused"] = [
         refused(lambda: fit("ascent", population("ascent", lr=0.05 * (1 + rank % 2)))),
         refused(lambda: population("ascent").fit(X + (rank == 3), labels_of("single"), max_epochs=1)),
         refused(lambda: population("ascent", batch_size=3).fit(X, labels_of("single"), max_epochs=1)),
         refused(lambda: together.from_first(lambda: 1 // rank)),  # which 1, 2 and 3 could do
+        refused(lambda: fit_stream(open_stream(folder / "table/part-1.parquet", label="answer"))),
+        refused(lambda: fit_stream(opened(folder, part=((rank + 1) % WORLD, WORLD)))),
     ]
     out, errors = sys.stdout, sys.stderr
     train = ["train", ROOT / "examples/flowers.csv", "--label", "answer", "--method", "forward,neighbours"]
     train += ["--epochs", "3", "--hidden", "8", "--lr", "0.01", "--device", "cpu"]
+    streamed = ["train", folder / "table", "--label", "answer", "--epochs", "2", "--hidden", "8", "--device", "cpu"]
     found["codes"] = [command(*train, "--out", folder / "flowers", "--report", folder / "flowers.html")]
+    sys.stdout, sys.stderr = out, errors
+    found["codes"].append(command(*streamed, "--out", folder / "streamed"))
     sys.stdout, sys.stderr = out, errors
     for arguments in (
         ["predict", folder / "flowers", "table.csv"],
@@ -181,7 +247,9 @@ def together(tmp_path_factory):
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             folder.mkdir()
+            write_table(folder / "table")
             fit("ascent", checkpoint=folder / "of-one.safetensors", max_epochs=3)
+            fit_stream(opened(folder), checkpoint=folder / "stream-of-one.safetensors", max_epochs=2)
             job = start_python(__file__, "work", folder, MASTER_PORT=str(free_port()))
             out, errors = job.communicate(timeout=500)
             (folder / "out").write_text(out, encoding="utf8")
@@ -225,6 +293,71 @@ def test_training_resumes_on_another_number_of_processes(together):
     assert_one(together[0][0]["ascent"], fit("ascent", checkpoint=path))  # which has been done
 
 
+# ---- streams ------------------------------------------------------------------------------------------------------
+
+
+def test_processes_train_on_a_stream_what_one_with_all_their_batches_trains(together):
+    stream = opened(together[1])
+    alone = fit_stream(Joined(stream, WORLD))
+    assert len(stream.survey().held_out[0]) == 25
+    for found in together[0]:
+        assert_one(found["streamed"], alone)
+    with pytest.raises(AssertionError):  # other batches, since each process reads other shards
+        assert_one(together[0][0]["streamed"], fit_stream(stream))
+
+
+def test_the_parts_of_a_stream_are_all_of_it(together):
+    whole = opened(together[1])
+    parts = [whole.part_of(rank, WORLD) for rank in range(WORLD)]
+    seen = []
+    for part in parts:
+        part.prepare([0], 32, torch.device("cpu"))
+        seen.append({row for batch in part.batches(1, slice(0, 1)) for row in batch.rows.flatten().tolist()})
+    assert set.union(*seen) == set(range(N - 25))
+    assert sum(map(len, seen)) == N - 25
+
+
+def test_a_survey_of_parts_is_that_of_the_whole(together):
+    alone = opened(together[1]).survey()
+    assert sum(found["survey"][1] for found in together[0]) == N  # each read its part
+    for found in together[0]:
+        survey = found["survey"][0]
+        assert survey.n_rows == N
+        assert torch.equal(survey.counts, alone.counts)
+        np.testing.assert_allclose(survey.center, alone.center, atol=1e-12)
+        np.testing.assert_allclose(survey.scale, alone.scale, rtol=1e-9)
+        for mine, all_of_them in zip(survey.held_out, alone.held_out):
+            np.testing.assert_array_equal(mine, all_of_them)
+
+
+def test_training_on_a_stream_resumes_on_another_number_of_processes(together):
+    for found in together[0]:
+        assert len(found["streamed, resumed"]["history"]["loss"]) == 6
+        for name, tensor in found["streamed, resumed"]["parameters"].items():
+            assert torch.equal(tensor, together[0][0]["streamed, resumed"]["parameters"][name])
+    begun = fit_stream(opened(together[1]), max_epochs=2)
+    first = together[0][0]["streamed, resumed"]["history"]["loss"][:2]
+    np.testing.assert_array_equal(first, begun.history["loss"])  # as one process began
+    path = together[1] / "stream-of-many.safetensors"
+    resumed = fit_stream(opened(together[1]), checkpoint=path)  # which four began
+    assert len(resumed.history["loss"]) == 6
+    np.testing.assert_array_equal(resumed.history["loss"][:2], together[0][0]["streamed"]["history"]["loss"][:2])
+
+
+def test_a_classifier_of_a_stream_is_the_same_in_every_process(together):
+    alone = stream_classifier(together[1])
+    for found in together[0]:
+        p, center, accuracy = found["stream's classifier"]
+        np.testing.assert_array_equal(p, together[0][0]["stream's classifier"][0])
+        torch.testing.assert_close(center, alone.center_)
+        assert accuracy == together[0][0]["stream's classifier"][2]
+    y = blobs()[1]
+    assert (p.argmax(axis=1) == y).mean() > (alone.predict(blobs()[0]) == np.array(list("abcd"))[y]).mean() - 0.1
+
+
+# ---- classifiers --------------------------------------------------------------------------------------------------
+
+
 def test_a_time_limit_stops_all_after_the_same_epoch(together):
     assert [found["timed"] for found in together[0]] == [1] * WORLD
 
@@ -252,7 +385,7 @@ def test_the_first_process_alone_writes(together):
 
 def test_processes_that_differ_are_refused(together):
     for rank, found in enumerate(together[0]):
-        settings, data, batch, first = found["refused"]
+        settings, data, batch, first, shards, part = found["refused"]
         other = 1 if rank % 2 == 0 else 0
         same = f"ValueError: all processes must be given the same data and settings; process {rank} and process"
         last = "; start all of them by the same command, with seeds that are given"
@@ -261,6 +394,10 @@ def test_processes_that_differ_are_refused(together):
         words = "a batch must hold a row for each of the 4 processes; got batches of 3; start fewer processes, or raise"
         assert batch == f"ValueError: {words} `batch_size`"
         assert first == "ZeroDivisionError: integer division or modulo by zero"
+        words = "there must be a shard for each of 4 processes; got 1; write smaller files, or smaller row groups"
+        assert shards == f"ValueError: {words}"
+        words = f"`part` must be ({rank}, 4) in this process, or left out; got ({(rank + 1) % 4}, 4)"
+        assert part == f"ValueError: {words}"
 
 
 # ---- the command --------------------------------------------------------------------------------------------------
@@ -268,11 +405,12 @@ def test_processes_that_differ_are_refused(together):
 
 def test_the_command_prints_and_writes_once(together):
     folder = together[1]
-    assert [found["codes"] for found in together[0]] == [[0, 2, 2, 2, 2]] * WORLD
+    assert [found["codes"] for found in together[0]] == [[0, 0, 2, 2, 2, 2]] * WORLD
     out = (folder / "out").read_text(encoding="utf8")
-    assert (
-        out.count("estimated accuracy:") == out.count(f"saved in {folder / 'flowers'}") == out.count("report in") == 1
-    )
+    assert out.count("estimated accuracy:") == 2
+    assert out.count(f"saved in {folder / 'flowers'}") == out.count("report in") == 1
+    assert out.count(f"saved in {folder / 'streamed'}") == 1
+    assert "labels: 210 'not this class'" in out
     assert not (folder / "flowers/checkpoint").exists()
     assert "<html" in (folder / "flowers.html").read_text(encoding="utf8")
 
@@ -284,7 +422,7 @@ def test_the_command_tells_each_mistake_once(together):
     ]
     refused, store, settings, there = lines
     assert refused == "naysayer: torchrun is for `naysayer train`; run naysayer predict without it"
-    assert store == "naysayer: torchrun is for a table in memory; answers.db is none; train on it without torchrun"
+    assert store == "naysayer: torchrun is for tables; answers.db is none; train on it without torchrun"
     assert "all processes must be given the same data and settings; process" in settings
     assert "differ in the command line; start all of them by the same command" in settings
     assert "--force" in there

@@ -202,8 +202,8 @@ def train(
     if report is not None:
         check_report(report, out)
     place, streamed = table[0], is_streamed(table, memory)
-    if launched() and (streamed or is_store(place)):
-        raise ValueError(f"torchrun is for a table in memory; {place} is none; train on it without torchrun")
+    if launched() and is_store(place):
+        raise ValueError(f"torchrun is for tables; {place} is none; train on it without torchrun")
     if is_store(place) and len(table) == 1:
         refuse_options(context, FOR_STORES, place)
         limit = {} if epochs is None else {"max_epochs": epochs}
@@ -227,12 +227,13 @@ def train(
             "checkpoint": out / "checkpoint",
             "random_state": seed,
         }
-        if launched() and not _is_first():
+        first = not launched() or _is_first()
+        if not (first or streamed):
             _train_along(settings)
             return
         labelled = None if streamed else _read_labelled(place, label, classes, ordinary, delimiter)
         columns = said_of_columns(drop, categorical, numeric, image, text)
-        if restart:
+        if restart and first:
             _drop_checkpoint(out / "checkpoint")
         if labelled is not None:
             trained, notes = _train_on_table(labelled, columns, settings)
@@ -242,6 +243,8 @@ def train(
                 raise ValueError("--report needs all rows in memory; leave it out, or train on one file")
             options = {"label": label, "classes": words(classes), "ordinary": ordinary, "delimiter": delimiter}
             trained, notes, n_rows = _train_on_stream(table, options, columns, settings, memory)
+            if not first:
+                return
         about, lines, unit = *_tell_of_table(trained, n_rows, notes), "TABLE"
     trained.save(out)
     if as_json:

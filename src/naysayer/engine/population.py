@@ -101,8 +101,8 @@ class Population:
         :func:`naysayer.engine.augment.crop_and_flip`.
     reduce : a function that sums a tensor over processes, each of which has its part of every batch;
         :class:`naysayer.common.reduce.SumOver`. By default that of the objective's `group`. Where neither is given,
-        processes that torchrun started train together: all are given the same arrays, of which each takes its
-        part of every batch, and the first writes the checkpoint (:mod:`naysayer.engine.processes`).
+        processes that torchrun started train together: all are given the same arrays or stream, of which each
+        takes its part of every batch, and the first writes the checkpoint (:mod:`naysayer.engine.processes`).
     device : "auto", "cpu", "cuda".
 
     Attributes
@@ -290,8 +290,8 @@ class Population:
                 f"`recipe` must be another where rows are not all here; {type(self.recipe).__name__} keeps something "
                 f"of each, and needs arrays and one process"
             )
-        if together is not None and isinstance(source, Resident):
-            source = source.part_of(together.rank, together.size)
+        if together is not None:
+            source = source.part_of(together.rank, together.size, together)
         source.prepare(self.seeds, self.batch_size, self.device)
         example = source.example()
         self._check_logits(example)

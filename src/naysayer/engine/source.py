@@ -64,6 +64,10 @@ class Source:
         """Take note of the population that trains, before the first batch."""
         self.seeds, self.batch_size, self.device = seeds, batch_size, device
 
+    def part_of(self, rank: int, size: int, reduce: Reduce) -> Source:
+        """Give what one of several processes deals; by default the source itself, which must see to that alone."""
+        return self
+
     def batches(self, epoch: int, runs: slice) -> Iterator[Batch]:
         """Deal an epoch's batches to some of the runs, in the order of the steps, any number of steps at a time."""
         raise NotImplementedError(f"{type(self).__name__} must have a method batches(epoch, runs)")
@@ -159,7 +163,7 @@ class Resident(Source):
         self.tested = None if test is None else (as_inputs(test[0]), torch.as_tensor(test[1], dtype=torch.long))
         self._local = threading.local()  # buffers, since chunks of runs train in threads
 
-    def part_of(self, rank: int, size: int) -> Resident:
+    def part_of(self, rank: int, size: int, reduce: Reduce | None = None) -> Resident:
         """Give a source of one process's part of every batch, and of what is scored; the data is not copied."""
         mine = copy.copy(self)
         mine.part = rank, size

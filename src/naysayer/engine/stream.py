@@ -8,6 +8,7 @@ its own, while a thread fills the next window. Where one window holds all rows, 
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import itertools
 import re
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from naysayer.common.checks import check_count
+from naysayer.common.reduce import gathered
 from naysayer.engine.augment import hash_bits
 from naysayer.engine.source import Batch, Reduce, Scored, Source, as_inputs, shuffle, to_float
 from naysayer.labels.checks import check_labels, check_n_classes
@@ -123,8 +125,8 @@ class Stream(Source):
     leg_rows : a pass over more rows than this is cut into legs of about so many, each an epoch to the engine: scores,
         learning rates, `patience` and checkpoints come after each leg, so training resumes in the middle of a pass.
     seed : of the shards' order and of what is held out; the order of rows is each run's own.
-    part : (r, R): deal only the r-th of R parts of the shards, for one of R processes. All have the same number of
-        steps; who has fewer rows begins again.
+    part : (r, R): deal only the r-th of R parts of each leg's shards, and of each batch, for one of R processes. All
+        have the same number of steps; who has fewer rows begins again. Under torchrun it goes by itself.
 
     Attributes
     ----------
@@ -153,20 +155,12 @@ class Stream(Source):
     ) -> None:
         self.shards, self.n_classes = shards, check_n_classes(shards.n_classes)
         self.memory, self.leg_rows = check_count(memory, "`memory`"), check_count(leg_rows, "`leg_rows`")
-        rank, n_parts = part
-        if not 0 <= rank < n_parts:
-            raise ValueError(f"`part` must be (r, R) with r from 0 to R - 1; got {part}")
-        if len(shards.names) < n_parts:
-            raise ValueError(
-                f"there must be a shard for each of {n_parts} processes; got {len(shards.names)}; write smaller files, "
-                f"or smaller row groups"
-            )
-        if n_parts > 1 and shards.sizes is None:
-            raise ValueError("the rows of each shard must be known to part them among processes; pass files")
-        self.part = part
+        self.part = _check_part(part, shards.names, shards.sizes)
         self.sizes = None if shards.sizes is None else np.array(shards.sizes, dtype=np.int64)
         self.center: Array | None = None
         self.scale: Array | None = None
+        self._scale_found = False  # by the survey
+        self.reduce: Reduce | None = None
         self.seed = seed
         self._held_out = (0.0, 0)  # a share, and at most so many rows
         self._below = np.zeros(1, dtype=np.int64)  # rows whose hash is below are held out
@@ -178,31 +172,46 @@ class Stream(Source):
         """Keep a share of the rows, at most so many, from every run; they stay in memory, and judge the runs."""
         self._held_out, self._survey = (share, most), None
 
-    def standardize(self, center: Array, scale: Array) -> None:
-        """Take `center` from all inputs and divide them by `scale`; bytes stay as they are."""
+    def standardize(self, center: Array | None = None, scale: Array | None = None) -> None:
+        """Take `center` from all inputs and divide them by `scale`, or by what the survey finds; bytes stay."""
+        self._scale_found = center is None or scale is None
+        if self._scale_found:
+            center, scale = self.survey().center, self.survey().scale
         self.center, self.scale = np.asarray(center, dtype=np.float32), np.asarray(scale, dtype=np.float32)
 
-    def survey(self, reduce: Reduce | None = None) -> Survey:
+    def part_of(self, rank: int, size: int, reduce: Reduce | None = None) -> Stream:
+        """Give a source of one process's part of the shards; `reduce` sums over all processes, for the survey."""
+        if self.part == (rank, size) and self.reduce is reduce:
+            return self
+        if self.part not in ((0, 1), (rank, size)):
+            raise ValueError(f"`part` must be {(rank, size)} in this process, or left out; got {self.part}")
+        mine = copy.copy(self)
+        mine.part, mine.reduce = _check_part((rank, size), self.shards.names, self.sizes), reduce
+        mine._survey = self._survey if self.part == (0, 1) else None  # which is of all rows
+        return mine
+
+    def survey(self) -> Survey:
         """Read all rows once: count them and their labels, find their scale, take those to be held out.
 
-        `reduce` sums over processes, of which each reads its part.
+        A process that has a part reads that alone; with :meth:`part_of`'s sums it comes to what all parts tell.
         """
         if self._survey is None:
-            self._survey = self._read_all(reduce)
+            self._survey = self._read_all()
         return self._survey
 
-    def _read_all(self, reduce: Reduce | None) -> Survey:
+    def _read_all(self) -> Survey:
         share, most = self._held_out
-        most = most // self.part[1]
-        below = int(share * _TWICE_63)
-        kept: list[tuple[Array, ...]] = []  # hashes, inputs and labels of rows that may be held out
+        below = int(share * _TWICE_63) if self.sizes is None else self._threshold(share, most)
+        kept: list[tuple[Array, ...]] = []  # hashes, numbers, inputs and labels of rows that may be held out
         moments, counts = Moments(), torch.zeros(2, self.n_classes + 1, dtype=torch.float64)
         example: Array | None = None
         sizes = np.zeros(len(self.shards.names), dtype=np.int64)
-        own = range(self.part[0], len(sizes), self.part[1])
+        owners = _dealt_evenly(sizes if self.sizes is None else self.sizes, self.part[1])
+        own = np.flatnonzero(owners == self.part[0]).tolist()
         for shard, block in read_ahead((i, block) for i in own for block in self._blocks(i)):
             before = sizes if self.sizes is None else self.sizes
-            codes = self._codes(int(before[:shard].sum() + sizes[shard]), len(block.inputs))
+            first = int(before[:shard].sum() + sizes[shard])
+            codes = self._codes(first, len(block.inputs))
             sizes[shard] += len(block.inputs)
             with rows_of(self.shards.names[shard], block.first):
                 labels, _ = check_labels(block.labels, self.n_classes)
@@ -210,16 +219,30 @@ class Stream(Source):
             example = block.inputs[:1].copy() if example is None else example
             counts += self._count(labels)
             chosen = np.flatnonzero(codes < below)
-            kept.append((codes[chosen], block.inputs[chosen], labels[chosen]))
-            if sum(len(codes) for codes, _, _ in kept) > max(2 * most, most + 10_000):
+            kept.append((codes[chosen], first + chosen, block.inputs[chosen], labels[chosen]))
+            if sum(len(codes) for codes, *_ in kept) > max(2 * most, most + 10_000):
                 kept, below = _lowest(kept, most, below)
         kept, below = _lowest(kept, most, below)
         if example is None or moments.n == 0:
             raise ValueError("a stream must hold at least one row; got none")
-        held_out = tuple(np.concatenate(part) for part in list(zip(*kept))[1:])
+        rows, *held_out = (np.concatenate(part) for part in list(zip(*kept))[1:])
         counts -= self._count(held_out[1]) if len(held_out[1]) else 0
         self.sizes, self._below = sizes if self.sizes is None else self.sizes, np.array([below])
-        return Survey(moments.total(reduce), counts, *moments.result(reduce), example, held_out)  # type: ignore[arg-type]
+        if self.reduce is not None:
+            counts, told = self.reduce(counts), (rows, *held_out)
+            rows, *held_out = (gathered(torch.from_numpy(part), *self.part, self.reduce).numpy() for part in told)
+            held_out = [part[np.argsort(rows)] for part in held_out]  # as one process finds them
+        x, labels = held_out
+        return Survey(moments.total(self.reduce), counts, *moments.result(self.reduce), example, (x, labels))
+
+    def _threshold(self, share: float, most: int) -> int:
+        """Below what the codes of rows to be held out are, where the number of rows is known before they are read."""
+        assert self.sizes is not None
+        below = int(min(share, 2 * most / max(1, self.sizes.sum())) * _TWICE_63)
+        starts = np.cumsum(self.sizes) - self.sizes
+        codes = map(self._codes, starts.tolist(), self.sizes.tolist()) if below else ()
+        low = np.concatenate([np.empty(0, np.int64), *(found[found < below] for found in codes)])
+        return below if len(low) <= most else int(np.partition(low, most)[most])
 
     def _count(self, labels: Array) -> Tensor:
         y = torch.from_numpy(labels)
@@ -251,22 +274,23 @@ class Stream(Source):
     @property
     def n_legs(self) -> int:
         """How many epochs of the engine make a pass over the rows."""
-        self.survey()
+        if self.sizes is None:
+            self.survey()
         assert self.sizes is not None
-        least = len(self.sizes) // self.part[1]
-        return int(max(1, min(least, round(self.sizes.sum() / self.part[1] / self.leg_rows))))
+        return int(max(1, min(len(self.sizes) // self.part[1], round(self.sizes.sum() / self.leg_rows))))
 
     # ---- a source -----------------------------------------------------------------------------------------------
 
     def prepare(self, seeds: Any, batch_size: int, device: torch.device) -> None:
-        super().prepare(seeds, batch_size, device)
+        super().prepare(seeds, -(-batch_size // self.part[1]), device)
         found = self.survey()
         assert self.sizes is not None
         held_out = [int(self.is_held_out(i).sum()) for i in range(len(self.sizes))] if self._below[0] else 0
         self.train_sizes = self.sizes - held_out
         self.n_rows = self._leg(0)[1]
         self._seeds = torch.tensor(list(seeds), device=device)
-        x, y = found.held_out
+        (rank, size), n = self.part if self.reduce is not None else (0, 1), len(found.held_out[0])
+        x, y = (part[rank * n // size : (rank + 1) * n // size] for part in found.held_out)
         self._judging = (torch.from_numpy(self.ready(x)).to(device), torch.from_numpy(y).to(device))
 
     def is_held_out(self, shard: int) -> Array:
@@ -276,18 +300,13 @@ class Stream(Source):
     def _leg(self, epoch: int) -> tuple[list[int], int]:
         """The shards of an epoch in their order, and how many rows are dealt: no process deals fewer than another."""
         lap, leg = divmod(epoch, self.n_legs)
-        mine: list[int] = []
-        most = 0
-        for rank in range(self.part[1]):
-            own = np.arange(rank, len(self.train_sizes), self.part[1])
-            order = own[shuffle(torch.tensor([self.seed]), lap, len(own))[0].numpy()]
-            shards = np.array_split(order, self.n_legs)[leg]
-            sizes = self.train_sizes if self.part[1] == 1 else self.sizes  # what others hold out is not known here
-            most = max(most, int(sizes[shards].sum()))  # type: ignore[index]
-            mine = shards.tolist() if rank == self.part[0] else mine
-        if not self.train_sizes[mine].any():
+        order = shuffle(torch.tensor([self.seed]), lap, len(self.train_sizes))[0].numpy()
+        shards = np.array_split(order, self.n_legs)[leg]
+        owners = _dealt_evenly(self.train_sizes[shards], self.part[1])
+        dealt = np.bincount(owners, self.train_sizes[shards], minlength=self.part[1])
+        if not dealt.all():
             raise ValueError("a stream must have rows to train on in each of its parts; got one without; hold out less")
-        return mine, most
+        return shards[owners == self.part[0]].tolist(), int(dealt.max())
 
     def batches(self, epoch: int, runs: slice) -> Iterator[Batch]:
         """Shuffle windows of rows into equal batches; the last is filled up from the start of its window's order."""
@@ -366,8 +385,9 @@ class Stream(Source):
             yield tuple(t.expand(runs.stop - runs.start, *t.shape) for t in part)
 
     def digest(self) -> str:
-        told = (None if t is None else t.tobytes() for t in (self.center, self.scale))
-        settings = (self.memory, self.leg_rows, self.part, self.seed, self._held_out, *told)
+        told = [None if t is None else t.tobytes() for t in (self.center, self.scale)]
+        scale = "found" if self._scale_found else told  # to the last bit it depends on the number of processes
+        settings = (self.memory, self.leg_rows, self.n_legs, self.seed, self._held_out, scale)
         return hashlib.sha256(repr((self.shards.digest(), settings)).encode()).hexdigest()
 
 
@@ -379,6 +399,36 @@ def _mixed(z: Array) -> Array:
     return z ^ (z >> np.uint64(31))
 
 
+def _check_part(part: tuple[int, int], names: list[str], sizes: Any) -> tuple[int, int]:
+    """Check that there is a part of the shards for each of R processes."""
+    rank, n_parts = part
+    if not 0 <= rank < n_parts:
+        raise ValueError(f"`part` must be (r, R) with r from 0 to R - 1; got {part}")
+    if len(names) < n_parts:
+        raise ValueError(
+            f"there must be a shard for each of {n_parts} processes; got {len(names)}; write smaller files, or smaller "
+            f"row groups"
+        )
+    if n_parts > 1 and sizes is None:
+        raise ValueError("the rows of each shard must be known to part them among processes; pass files")
+    return rank, n_parts
+
+
+def _dealt_evenly(sizes: Array, n_parts: int) -> Array:
+    """Part shards of these sizes: the largest that is left goes to the part that has the fewest rows.
+
+    Examples
+    --------
+    >>> _dealt_evenly(np.array([40, 31, 60, 20, 60]), 2)
+    array([0, 1, 0, 0, 1])
+    """
+    owners, filled = np.zeros(len(sizes), dtype=np.int64), np.zeros(n_parts)
+    for shard in np.argsort(-sizes, kind="stable"):
+        owners[shard] = filled.argmin()
+        filled[owners[shard]] += sizes[shard]
+    return owners
+
+
 def in_passes(schedule: Callable[[int], float], n_legs: int) -> Callable[[int], float]:
     """Let a schedule of passes be one of the engine's epochs, of which `n_legs` make a pass."""
     return lambda epoch: schedule(epoch // n_legs)
@@ -386,7 +436,7 @@ def in_passes(schedule: Callable[[int], float], n_legs: int) -> Callable[[int], 
 
 def _lowest(kept: list[tuple[Array, ...]], most: int, below: int) -> tuple[list[tuple[Array, ...]], int]:
     """Keep at most so many rows, those of the lowest codes, in their order; `below` is what all codes kept are."""
-    if sum(len(codes) for codes, _, _ in kept) <= most:
+    if sum(len(codes) for codes, *_ in kept) <= most:
         return kept, below
     codes, *others = (np.concatenate(part) for part in zip(*kept))
     below = int(np.partition(codes, most)[most])

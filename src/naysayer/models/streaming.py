@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from naysayer.common.checks import check_count, to_numpy
-from naysayer.engine import process
+from naysayer.engine import process, processes
 from naysayer.engine.population import Population, pick_device
 from naysayer.engine.source import Resident
 from naysayer.engine.stack import Stack
@@ -47,7 +47,9 @@ def fit_stream(
         raise ValueError("`y_bar` and `sample_weight` must be None where `X` is a stream, which has the labels")
     if model.patience is not None or model.warm_start:
         raise ValueError("`patience` and `warm_start` must be left out where `X` is a stream; see `partial_fit`")
-    rng = generator(model.random_state)
+    rng = generator(model._seed())
+    if (together := processes.join()) is not None:
+        stream = stream.part_of(together.rank, together.size, together)
     share = 0.1 if model.validation_fraction == "auto" else model._share_held_out(())
     stream.seed = int(rng.integers(2**31))
     stream.hold_out(share)
@@ -79,7 +81,7 @@ def _surveyed(model: ComplementaryClassifier, stream: Stream) -> tuple[Examples,
         model.scale_ *= 255.0
     elif model.standardize:
         model.center_, model.scale_ = (torch.from_numpy(part).float() for part in (found.center, found.scale))
-        stream.standardize(found.center, found.scale)
+        stream.standardize()
     x, labels = found.held_out
     said = np.flatnonzero(labels.any(axis=1)) if labels.ndim == 2 else np.arange(len(labels))
     n = int(found.counts[0].sum()) + len(said)

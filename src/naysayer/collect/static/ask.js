@@ -298,6 +298,7 @@ page["to-guide"]?.addEventListener("click", openGuide);
 page["to-help"].addEventListener("click", openHelp);
 for (const sheet of document.querySelectorAll("dialog")) {
   sheet.addEventListener("click", (event) => event.target === sheet && sheet.close()); // beside it
+  sheet.addEventListener("cancel", () => document.activeElement?.blur()); // the next key is not for what Escape hides
 }
 
 // Those who press keys by accident, or speak to their device, can turn them off: the page then shows none.
