@@ -56,7 +56,7 @@ class Evil:
 
 @pytest.mark.parametrize(
     ("value", "named"),
-    [(Evil(), "io.open"), ({"images": Evil()}, "io.open"), (io.BytesIO(), "_io.BytesIO"), (print, "builtins.print")],
+    [(Evil(), "io.open"), ({"images": Evil()}, "io.open"), (io.BytesIO(), "_io.BytesIO"), (eval, "builtins.eval")],
 )
 def test_nothing_but_data_is_unpickled(value, named, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -420,7 +420,7 @@ def _dealt_evenly(sizes: Array, n_parts: int) -> Array:
     Examples
     --------
     >>> _dealt_evenly(np.array([40, 31, 60, 20, 60]), 2)
-    array([0, 1, 0, 0, 1])
+    array([0, 1, 0, 1, 1])
     """
     owners, filled = np.zeros(len(sizes), dtype=np.int64), np.zeros(n_parts)
     for shard in np.argsort(-sizes, kind="stable"):
