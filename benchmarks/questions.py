@@ -39,7 +39,8 @@ from naysayer.collect.questions import Candidate, Pool
 from naysayer.data.datasets import load
 from naysayer.features import Photos
 from naysayer.measure.adaptive import anytime_interval, contributions, corrected, latest_interval
-from naysayer.measure.answers import Answers, accuracy, labels
+from naysayer.measure.answer_estimates import accuracy
+from naysayer.measure.answers import Answers, labels
 from naysayer.measure.intervals import Interval, mean_bounds, within
 from naysayer.objectives.likelihood import Likelihood
 

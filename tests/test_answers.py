@@ -12,18 +12,10 @@ import pytest
 from helpers import raises
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import text_item
-from naysayer.measure.answers import (
-    VALUES,
-    Answers,
-    accuracy,
-    class_priors,
-    error_rates,
-    examine,
-    how_many_more,
-    labels,
-    read_answers,
-    transition,
-)
+from naysayer.measure.answer_errors import error_rates
+from naysayer.measure.answer_estimates import accuracy, class_priors
+from naysayer.measure.answer_report import examine, how_many_more
+from naysayer.measure.answers import VALUES, Answers, labels, read_answers, transition
 from naysayer.measure.design import _turn_probabilities
 
 NAMES = tuple("abcdefghij")

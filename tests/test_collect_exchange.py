@@ -16,7 +16,8 @@ from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import Imported, export, import_answers, read_project
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, read_items, record_item, text_item
-from naysayer.measure.answers import examine, labels, read_answers
+from naysayer.measure.answer_report import examine
+from naysayer.measure.answers import labels, read_answers
 
 TEXTS = ["A fine film.", "=SUM(A1)", 'Zwölf\nZeilen, “Anführung”, "quotes"', "-1", "it's", "'tis", "@here", "+49"]
 ENDINGS = ["csv", "parquet", "jsonl", "json"]

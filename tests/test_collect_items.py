@@ -27,7 +27,9 @@ from naysayer.collect.security import Site
 from naysayer.collect.store import Store
 from naysayer.data.items import image_item, record_item, text_item
 from naysayer.features.cache import FeatureCache, features_folder
-from naysayer.measure.answers import Answers, accuracy, class_priors, examine, from_standing
+from naysayer.measure.answer_estimates import accuracy, class_priors
+from naysayer.measure.answer_report import examine
+from naysayer.measure.answers import Answers, from_standing
 from test_collect_app import Client
 from test_collect_guiding import answer_all
 from test_collect_guiding import begin as begin_guided

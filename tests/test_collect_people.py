@@ -23,7 +23,9 @@ from naysayer.collect.security import Site
 from naysayer.collect.store import Store
 from naysayer.collect.trainer import Trainer
 from naysayer.data.items import record_item, text_item
-from naysayer.measure.answers import class_priors, error_rates, from_standing, labels, read_answers
+from naysayer.measure.answer_errors import error_rates
+from naysayer.measure.answer_estimates import class_priors
+from naysayer.measure.answers import from_standing, labels, read_answers
 from test_collect_app import POST, Client
 from test_collect_guiding import begin
 

@@ -19,7 +19,8 @@ from naysayer.cli.learn import _name_of
 from naysayer.collect.learn import train
 from naysayer.collect.store import Store
 from naysayer.data.items import text_item
-from naysayer.measure.answers import Answers, class_priors, item_weights
+from naysayer.measure.answer_estimates import class_priors, item_weights
+from naysayer.measure.answers import Answers
 from naysayer.report import Evidence, figures, write
 from naysayer.report.contents import characteristic_words, class_differences
 from naysayer.report.pictures import MOST_BYTES, MOST_PICTURES, SIDE, thumbnail

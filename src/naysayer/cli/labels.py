@@ -35,7 +35,8 @@ from naysayer.cli.console import (
 from naysayer.common.words import count
 
 if TYPE_CHECKING:
-    from naysayer.measure.answers import AnswerReport, Answers
+    from naysayer.measure.answer_report import AnswerReport
+    from naysayer.measure.answers import Answers
 
 ODD = 0.01  # what chance brings about less often than that is told
 KINDS = {
@@ -135,7 +136,8 @@ def _doctor_of_store(place: str, confidence: float, as_json: bool) -> None:
     """Check the answers in a store."""
     from naysayer.collect.reviewing import disagreements, summary
     from naysayer.collect.store import Store
-    from naysayer.measure.answers import VALUES, examine, read_answers
+    from naysayer.measure.answer_report import examine
+    from naysayer.measure.answers import VALUES, read_answers
 
     with Store.open(place) as store:
         said, progress = read_answers(store), store.progress()

@@ -184,7 +184,7 @@ class AnsweredItems:
 
     def evaluate(self, predicted: NDArray[Any], trained: EncodedModel, confidence: float) -> Evaluation:
         """Estimate how good predictions are from the answers about items that the model did not learn from."""
-        from naysayer.measure.answers import accuracy, class_priors
+        from naysayer.measure.answer_estimates import accuracy, class_priors
 
         found = accuracy(self.answers, np.where(self.seen, -1, predicted), confidence=confidence)
         prior = class_priors(self.answers, confidence=confidence)

@@ -20,7 +20,8 @@ from naysayer.collect.records import Standing, Training
 from naysayer.collect.reviewing import Reviews
 from naysayer.collect.store import Store
 from naysayer.collect.verdict import is_vague, verdict
-from naysayer.measure.answers import examine, from_standing, how_many_more
+from naysayer.measure.answer_report import examine, how_many_more
+from naysayer.measure.answers import from_standing
 from naysayer.measure.intervals import Interval
 from naysayer.measure.planning import margin_reached
 

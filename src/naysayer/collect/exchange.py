@@ -262,8 +262,8 @@ def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
 
     - Prodigy, ``.jsonl``: "accept" is yes, "reject" is no, "ignore" is dropped. The question is taken to be one about
       a class drawn with the project's probabilities among those not ruled out yet; a second answer about the same
-      class is a repetition. `naysayer.measure.answers.examine` tells where that cannot be. Where there are options to
-      choose from, the one accepted is yes, as in Label Studio; a choice that was rejected is dropped.
+      class is a repetition. `naysayer.measure.answer_report.examine` tells where that cannot be. Where there are
+      options to choose from, the one accepted is yes, as in Label Studio; a choice that was rejected is dropped.
     - Label Studio, ``.json``: a choice "cat" or "is cat" is yes, "not cat" or "!cat" is no. Nobody drew a class to be
       asked about, so these answers serve for training and not for estimates, unless they came from `export`.
 

@@ -27,7 +27,10 @@ from naysayer.engine.recipe import Recipe
 from naysayer.features.encoder import Encoder, fit_encoder
 from naysayer.features.photos import PhotoEncoder, told_of
 from naysayer.measure import metrics
-from naysayer.measure.answers import Answers, accuracy, check_rate, error_rates, from_standing, labels
+from naysayer.measure.answer_errors import error_rates
+from naysayer.measure.answer_estimates import accuracy
+from naysayer.measure.answers import Answers, from_standing, labels
+from naysayer.measure.design import check_rate
 from naysayer.measure.intervals import Interval
 from naysayer.measure.people import agreement
 from naysayer.measure.settling import LEAST_ERROR

@@ -1,4 +1,4 @@
-"""How the questions about an item were drawn, and the weights of their answers that follow: see `answers` for why."""
+"""How the questions about an item were drawn, and what weights of its answers follow; `answer_estimates` says why."""
 
 from __future__ import annotations
 
@@ -127,6 +127,13 @@ class Weighted:
         rounded, counts = np.unique(np.round((values - low) / step), return_counts=True)
         bounds = mean_bounds(low + step * rounded, low, high, tail, counts=counts)
         return Interval(float(values.mean()), bounds.low, bounds.high)
+
+
+def check_rate(rate: float) -> float:
+    """Refuse an error rate at which answers would say nothing."""
+    if not 0 <= rate <= LARGEST_ERROR:
+        raise ValueError(f"an error rate must be from 0 to {LARGEST_ERROR}; got {rate}; at 0.5 answers say nothing")
+    return float(rate)
 
 
 def _within(groups: Ints, marks: NDArray[np.bool_]) -> Ints:

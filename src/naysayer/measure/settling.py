@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from naysayer.measure.answers import FINAL_VOTES, Answers, check_rate, error_rates
+from naysayer.measure.answer_errors import error_rates
+from naysayer.measure.answers import FINAL_VOTES, Answers
+from naysayer.measure.design import check_rate
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from naysayer.data.items import Item
 from naysayer.data.tables import DataTable
 from naysayer.labels.weights import unbiased_weights
-from naysayer.measure import answers as measured
 from naysayer.measure import metrics
+from naysayer.measure.answer_estimates import class_priors, item_weights
+from naysayer.measure.answers import Answers, labels
 from naysayer.measure.intervals import Interval
 from naysayer.models.classifier import ComplementaryClassifier
 
@@ -77,16 +78,16 @@ class Evidence:
 
     @classmethod
     def from_answers(
-        cls, said: str, items: Sequence[Item], answers: measured.Answers, predicted: Ints, sure: Floats
+        cls, said: str, items: Sequence[Item], answers: Answers, predicted: Ints, sure: Floats
     ) -> Evidence:
         """Take items, those with answers first, and what was predicted for these by runs that had not seen them, or -1.
 
         Where no class was drawn by us, answers made elsewhere are taken at their word, as in training.
         """
-        ruled_out, n_classes = measured.labels(answers).ruled_out, answers.n_classes
+        ruled_out, n_classes = labels(answers).ruled_out, answers.n_classes
         if np.count_nonzero(answers.design.told) > 1:
-            rows, weights = measured.item_weights(answers)
-            prior = measured.class_priors(answers)
+            rows, weights = item_weights(answers)
+            prior = class_priors(answers)
         elif answers.drawn_from is not None:  # what was said before a class was added cannot tell how common it is
             rows, weights = np.zeros(0, dtype=np.int64), np.zeros((0, n_classes))
             prior = Interval(np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes), np.ones(n_classes))
