@@ -26,7 +26,7 @@ from typer.main import get_command
 from helpers import every_command
 from naysayer import ComplementaryClassifier, cli, complement, metrics
 from naysayer.cli.app import _answer
-from naysayer.cli.learn import _trial_cells
+from naysayer.cli.train import _trial_cells
 from naysayer.common import progress
 from naysayer.data import tables
 from naysayer.data.labels import read_labels

@@ -22,8 +22,8 @@ ROOMS = [
     *("transition", "networks", "metrics", "report", "experiments", "collect", "survey", "cli"),
 ]
 CLI = (
-    *("app", "ask", "benchmark", "console", "data", "exchange", "items", "labels", "learn", "people", "processes"),
-    *("reproduce", "survey", "tune"),
+    *("app", "ask", "benchmark", "console", "data", "evaluate", "exchange", "items", "labels", "people", "predict"),
+    *("processes", "reproduce", "survey", "train", "tune"),
 )
 
 

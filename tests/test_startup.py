@@ -227,7 +227,7 @@ def test_a_shell_gets_its_script(shell, words):
 
 
 def test_what_is_completed_is_accepted():
-    from naysayer.cli.learn import METHODS, NETWORKS
+    from naysayer.cli.train import METHODS, NETWORKS
     from naysayer.models.candidates import OTHERS
     from naysayer.networks import NETWORKS as KNOWN
     from naysayer.objectives import OBJECTIVES

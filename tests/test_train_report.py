@@ -15,7 +15,7 @@ from PIL import Image
 import reports
 from helpers import raises
 from naysayer import metrics
-from naysayer.cli.learn import _name_of
+from naysayer.cli.train import _name_of
 from naysayer.collect.learn import train
 from naysayer.collect.store import Store
 from naysayer.data.items import text_item
@@ -472,7 +472,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_before_the_training(naysayer
 
     (tmp_path / "locked").mkdir()
     monkeypatch.setattr(console, "check_writable", lambda out: None)
-    monkeypatch.setattr("naysayer.cli.learn.check_writable", lambda out: None)
+    monkeypatch.setattr("naysayer.cli.train.check_writable", lambda out: None)
     monkeypatch.setattr(console.tempfile, "TemporaryFile", refuse)  # root may write anywhere
     report = tmp_path / "locked" / "report.html"
     done = naysayer("train", FLOWERS, *TRAIN, "--out", tmp_path / "model", "--report", report)

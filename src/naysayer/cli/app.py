@@ -14,14 +14,16 @@ from naysayer.cli import (
     ask,
     benchmark,
     data,
+    evaluate,
     exchange,
     items,
     labels,
-    learn,
     people,
+    predict,
     processes,
     reproduce,
     survey,
+    train,
     tune,
 )
 from naysayer.common.launched import launched
@@ -59,9 +61,9 @@ def _options_of_all(
 
 
 app.command()(reproduce.demo)
-app.command()(learn.train)
-app.command()(learn.predict)
-app.command()(learn.evaluate)
+app.command()(train.train)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
 app.command()(labels.labels)
 app.command()(labels.plan)
 app.command()(labels.doctor)

@@ -129,6 +129,13 @@ def refuse_options(context: typer.Context, known: set[str], store: str) -> None:
             raise ValueError(f"{parameter.opts[0]} is for tables; {store} is a store; leave it out")
 
 
+def refuse_given(options: dict[str, Any], why: str) -> None:
+    """Refuse options of tables that were given for something else."""
+    for option, value in options.items():
+        if value:
+            raise ValueError(f"{option} is for tables; {why}; leave it out")
+
+
 def _try_to_write(folder: Path, what: str) -> None:
     """Refuse a folder that no file can be written into."""
     try:

@@ -1,13 +1,10 @@
-"""The commands that learn and predict: `train`, `predict` and `evaluate`."""
+"""The command that learns: `train`."""
 
 from __future__ import annotations
 
-import json
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -17,7 +14,6 @@ import typer
 from naysayer.cli.console import (
     Categorical,
     Classes,
-    Confidence,
     Delimiter,
     Device,
     Drop,
@@ -39,7 +35,6 @@ from naysayer.cli.console import (
     percent,
     possible,
     print_json,
-    print_table,
     read_matrix,
     refuse_options,
     said_of_columns,
@@ -49,10 +44,9 @@ from naysayer.cli.console import (
 )
 from naysayer.common.checks import check_count
 from naysayer.common.launched import launched
-from naysayer.common.words import count
 
 if TYPE_CHECKING:
-    from naysayer.cli.places import Evaluation, LabelledTable
+    from naysayer.cli.places import LabelledTable
     from naysayer.collect.learn import Trained
     from naysayer.features.tables import Columns, TableEncoder
     from naysayer.models.classifier import ComplementaryClassifier
@@ -114,9 +108,6 @@ def _networks(incomplete: str) -> list[str]:
 
 def _recipes(incomplete: str) -> list[str]:
     return [name for name in RECIPES if name.startswith(incomplete)]
-
-
-# ---- train ------------------------------------------------------------------------------------------------------
 
 
 def train(
@@ -454,177 +445,3 @@ def _said_of_answers(trained: Trained) -> str:
     if trained.error_rate == 0:
         wrong = "no two answers to one question differ"
     return f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}"
-
-
-# ---- predict ----------------------------------------------------------------------------------------------------
-
-
-def predict(
-    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
-    table: Annotated[
-        list[str],
-        typer.Argument(
-            help="Table with the same columns, or several, a folder or a pattern; for a model from a store, a folder, "
-            "file, pattern or store of items."
-        ),
-    ],
-    out: Annotated[Path | None, typer.Option(help="CSV file to write; default: standard output.")] = None,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Add one column per class with its probability.")
-    ] = False,
-    id_column: Annotated[
-        str | None,
-        typer.Option("--id", help="Column to copy to the output; default: the one that is an id."),
-    ] = None,
-    delimiter: Delimiter = None,
-    memory: Memory = None,
-    device: Device = "auto",
-    as_json: Json = False,
-) -> None:
-    """Predict the class of each row of a table, or of each item.
-
-    Features of pictures are kept on the way: after an interruption the same command resumes.
-    """
-    from naysayer.cli.places import read_examples
-    from naysayer.common.cells import csv_text
-    from naysayer.common.files import write_text
-    from naysayer.models.encoded import EncodedModel
-
-    trained = EncodedModel.load(model, device, verbose=1)
-    place = table[0]
-    if trained.encoder.kind != "table":
-        given = {"--delimiter": delimiter, "--memory": memory, "a second place": table[1:]}
-        _refuse_given(given, f"{place} is read by its kind")
-    elif is_streamed(table, memory):
-        _predict_stream(trained, table, id_column, delimiter, memory, probabilities, as_json, out)
-        return
-    examples = read_examples(place, trained.encoder.kind, delimiter)
-    classes = [str(name) for name in trained.model.classes_]
-    shares = [f"P({name})" for name in classes]
-    heads = [examples.head, "prediction", "probability"]
-    copied = examples.column(id_column, trained.about.get("id"), [*heads, *shares])
-    with warnings_as_lines():
-        p = trained.predict_proba(examples.values)
-    rows: list[list[Any]] = [
-        [name, classes[k], round(float(p[i, k]), 6)]
-        for i, (name, k) in enumerate(zip(examples.names, p.argmax(axis=1), strict=True))
-    ]
-    if copied is not None:
-        name, values = copied
-        heads.insert(1, name)
-        for row, value in zip(rows, values, strict=True):
-            row.insert(1, None if value != value else value)  # JSON has no NaN
-    if probabilities:
-        heads += shares
-        rows = [row + [round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
-    text = _as_json(heads, rows) if as_json else csv_text([heads, *rows])
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_text(out, text)
-        print(f"{count(len(rows), 'prediction is', 'predictions are')} in {out}", file=sys.stderr)
-
-
-def _predict_stream(
-    trained: EncodedModel,
-    places: list[str],
-    id_column: str | None,
-    delimiter: str | None,
-    memory: int | None,
-    probabilities: bool,
-    as_json: bool,
-    out: Path | None,
-) -> None:
-    """Predict tables part by part."""
-    from naysayer.cli import stream
-    from naysayer.cli.places import column_to_copy
-
-    tables = stream.open_tables(places, delimiter, memory)
-    taken = ["row", "prediction", "probability", *(f"P({name})" for name in trained.model.classes_)]
-    copied = column_to_copy(tables.columns, id_column, trained.about.get("id"), taken)
-    with warnings_as_lines():
-        stream.predict(trained, tables, copied, probabilities, as_json, out)
-
-
-def _refuse_given(options: dict[str, Any], why: str) -> None:
-    """Refuse options of tables that were given for something else."""
-    for option, value in options.items():
-        if value:
-            raise ValueError(f"{option} is for tables; {why}; leave it out")
-
-
-def _as_json(heads: list[str], rows: list[list[Any]]) -> str:
-    return json.dumps([dict(zip(heads, row, strict=True)) for row in rows]) + "\n"
-
-
-# ---- evaluate ---------------------------------------------------------------------------------------------------
-
-
-def evaluate(
-    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
-    table: Annotated[
-        list[str],
-        typer.Argument(
-            help="CSV, TSV, Parquet or npz file with labels, several, a folder or a pattern, or a store, that was not "
-            "trained on."
-        ),
-    ],
-    label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
-    ordinary: Ordinary = False,
-    transition: Annotated[
-        Path | None, typer.Option(help="Q as a CSV of numbers, as for train; default: that of the training.")
-    ] = None,
-    delimiter: Delimiter = None,
-    confidence: Confidence = 0.95,
-    memory: Memory = None,
-    device: Device = "auto",
-    as_json: Json = False,
-) -> None:
-    """Estimate a model's accuracy, overall and per class, from labels that say what rows are not."""
-    from naysayer.cli.places import AnsweredItems, LabelledTable
-    from naysayer.models.encoded import EncodedModel
-
-    trained = EncodedModel.load(model, device, verbose=1)
-    place, q = table[0], None if transition is None else read_matrix(transition)
-    judge: Any = None
-    if trained.encoder.kind != "table":
-        given: dict[str, Any] = {"--label": label, "--ordinary": ordinary, "--transition": transition}
-        given |= {"--delimiter": delimiter, "--memory": memory, "a second place": table[1:]}
-        _refuse_given(given, f"the answers in {place} say it themselves")
-        judge = AnsweredItems.read(place, trained)
-    elif not is_streamed(table, memory):
-        names = [str(name) for name in trained.model.classes_]
-        labelled = LabelledTable.read(place, label or trained.about["label"], names, ordinary, delimiter)
-        judge = replace(labelled, transition=q)
-    with warnings_as_lines():
-        if judge is None:
-            from naysayer.cli import stream
-
-            tables = stream.open_tables(table, delimiter, memory)
-            found = stream.evaluate(trained, tables, label or trained.about["label"], ordinary, q, confidence)
-        else:
-            predicted = trained.predict_proba(judge.examples).argmax(axis=1)
-            found = judge.evaluate(predicted, trained, confidence)
-    if as_json:
-        estimate = {"accuracy": named_interval(found.accuracy), "confidence": confidence, "classes": found.classes}
-        print_json(found.about | estimate)
-    else:
-        _print_evaluation(found, confidence)
-
-
-def _print_evaluation(found: Evaluation, confidence: float) -> None:
-    """Print how good a model is."""
-    print(found.said)
-    print(f"estimated accuracy: {percent(*found.accuracy)} % ({100 * confidence:g}% interval)\n")
-    heads, rows = ["class", "share %", "predicted share %"], []
-    for row in found.classes:
-        prior = percent(row["prior"], row["prior_low"], row["prior_high"])
-        rows.append([row["class"], prior, f"{100 * row['predicted_share']:.1f}"])
-    if "recall" not in found.classes[0]:
-        print_table(heads, rows)
-        return
-    for cells, row in zip(rows, found.classes):
-        cells.append("-" if row["precision"] is None else percent(*row["precision"]))
-        cells.append("-" if row["recall"] is None else f"{100 * row['recall']:.0f}")
-    print_table([*heads, "right when predicted %", "found %"], rows)
-    print("\nAll are estimates from these labels; those of a single class rest on fewer of them.")
