@@ -12,8 +12,11 @@ from naysayer.cli.console import (
     Checkpoints,
     DataFolder,
     Device,
+    Draw,
     Json,
+    Markdown,
     RayAddress,
+    ResultsFolder,
     TaskCpus,
     TaskGpus,
     check_writable,
@@ -48,14 +51,12 @@ def benchmark(
     limit: Annotated[
         float | None, typer.Option(help="Seconds after which no epoch begins; call again to go on.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results; what is done there is not done again.")] = Path(
-        "benchmark"
-    ),
+    out: ResultsFolder = Path("benchmark"),
     add: Annotated[
         list[Path] | None, typer.Option(metavar="FOLDER", help="Take over the results of this folder; may be repeated.")
     ] = None,
-    draw: Annotated[bool, typer.Option("--draw", help="Draw and report what is there; train nothing.")] = False,
-    markdown: Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")] = None,
+    draw: Draw = False,
+    markdown: Markdown = None,
     write_labels: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the labels as files into this folder; train nothing.")
     ] = None,

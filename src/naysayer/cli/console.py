@@ -27,6 +27,9 @@ Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what 
 Transition = Annotated[
     Path | None, typer.Option(help="Q as a CSV of numbers, rows = true class, in the order of the classes.")
 ]
+Alpha = Annotated[
+    float | None, typer.Option(help="Weight of 'is not' against 'is' labels where both occur; default: equal.")
+]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")]
 Categorical = Annotated[str, typer.Option(help="Columns to read as categories, separated by commas.")]
 Numeric = Annotated[str, typer.Option(help="Columns to read as numbers, separated by commas.")]
@@ -40,6 +43,12 @@ Text = Annotated[
 Delimiter = Annotated[
     str | None, typer.Option(help="What separates the values of a CSV file, such as ';', or tab; default: comma.")
 ]
+ModelFolder = Annotated[Path, typer.Argument(help="Folder of a trained model.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the model that the folder has.")]
+StorePlace = Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL.")]
+ResultsFolder = Annotated[Path, typer.Option(help="Folder of the results; what is done there is not done again.")]
+Draw = Annotated[bool, typer.Option("--draw", help="Draw and report what is there; train nothing.")]
+Markdown = Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")]
 Port = Annotated[

@@ -14,6 +14,7 @@ from naysayer.cli.console import (
     Device,
     Json,
     Memory,
+    ModelFolder,
     Ordinary,
     is_streamed,
     named_interval,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    model: ModelFolder,
     table: Annotated[
         list[str],
         typer.Argument(

@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from naysayer.cli.console import Json, print_json, words
+from naysayer.cli.console import Json, StorePlace, print_json, words
 from naysayer.common.words import count
-
-Place = Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL.")]
 
 
 def add(
-    store: Place,
+    store: StorePlace,
     items: Annotated[
         Path | None,
         typer.Argument(help="Folder of images; CSV, TSV, JSONL or Parquet file, one row per item."),
@@ -52,7 +50,7 @@ def add(
 
 
 def remove(
-    store: Place,
+    store: StorePlace,
     item: Annotated[str, typer.Argument(help="The item's id, or its name as the list of items shows it.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
     as_json: Json = False,

@@ -18,6 +18,7 @@ from naysayer.cli.console import (
     Json,
     Numeric,
     Ordinary,
+    StorePlace,
     Text,
     Transition,
     check_target,
@@ -216,7 +217,7 @@ def _odd_questions(report: AnswerReport, said: Answers) -> list[tuple[str, str]]
 
 
 def labels(
-    store: Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL.")],
+    store: StorePlace,
     out: Annotated[Path, typer.Option(help="CSV file to write, one row per item.")],
     review: Annotated[
         Path | None, typer.Option(help="CSV file to write of the doubtful items, the most doubtful first.")

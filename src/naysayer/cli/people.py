@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from naysayer.cli.console import Json, print_json, print_table
+from naysayer.cli.console import Json, StorePlace, print_json, print_table
 from naysayer.common.words import count
 
 
 def people(
-    store: Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL.")],
+    store: StorePlace,
     leave_out: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Let this person's answers count no more; they stay in the store."),

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from naysayer.cli.console import Delimiter, Device, Json, Memory, is_streamed, refuse_given, warnings_as_lines
+from naysayer.cli.console import (
+    Delimiter,
+    Device,
+    Json,
+    Memory,
+    ModelFolder,
+    is_streamed,
+    refuse_given,
+    warnings_as_lines,
+)
 from naysayer.common.words import count
 
 if TYPE_CHECKING:
@@ -17,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    model: ModelFolder,
     table: Annotated[
         list[str],
         typer.Argument(

@@ -12,8 +12,11 @@ from naysayer.cli.console import (
     Checkpoints,
     DataFolder,
     Device,
+    Draw,
     Json,
+    Markdown,
     RayAddress,
+    ResultsFolder,
     TaskCpus,
     TaskGpus,
     check_writable,
@@ -65,20 +68,18 @@ def demo(
 
 def reproduce(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Figures and tables, such as table3, or all.")],
-    out: Annotated[Path, typer.Option(help="Folder of the results; what is done there is not done again.")] = Path(
-        "reproduction"
-    ),
+    out: ResultsFolder = Path("reproduction"),
     dataset: Annotated[
         str | None, typer.Option(help="Only these data sets, separated by commas.", autocompletion=dataset_names)
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every run; default: the paper's.")] = None,
     trials: Annotated[int | None, typer.Option(help="Trials of every setting; default: the paper's.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of all: minutes on two cores.")] = False,
-    draw: Annotated[bool, typer.Option("--draw", help="Draw and report what is there; train nothing.")] = False,
+    draw: Draw = False,
     only: Annotated[
         str, typer.Option(help="Train only the jobs with this in their names, such as resnet-ascent.")
     ] = "",
-    markdown: Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")] = None,
+    markdown: Markdown = None,
     ray: RayAddress = None,
     task_cpus: TaskCpus = 1,
     task_gpus: TaskGpus = None,

@@ -12,11 +12,13 @@ from urllib.parse import urlsplit
 import typer
 
 from naysayer.cli.console import (
+    Alpha,
     Categorical,
     Classes,
     Delimiter,
     Device,
     Drop,
+    Force,
     Image,
     Json,
     Memory,
@@ -165,14 +167,12 @@ def train(
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which no member is begun and networks stop.")
     ] = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="Weight of 'is not' against 'is' labels where both occur; default: equal.")
-    ] = None,
+    alpha: Alpha = None,
     transition: Transition = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Begin anew where an interrupted training would be resumed.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the model that the folder has.")] = False,
+    force: Force = False,
     report: Annotated[
         Path | None, typer.Option(help="HTML file to write: how good the model is, what it predicts, where it errs.")
     ] = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from naysayer.cli.console import (
+    Alpha,
     Categorical,
     Checkpoints,
     Classes,
@@ -16,6 +17,7 @@ from naysayer.cli.console import (
     Delimiter,
     Device,
     Drop,
+    Force,
     Image,
     Json,
     Numeric,
@@ -83,16 +85,14 @@ def tune(
     judge: Annotated[
         float, typer.Option(help="Share of the labels that judges the winner and has no part in the search.")
     ] = 0.2,
-    alpha: Annotated[
-        float | None, typer.Option(help="Weight of 'is not' against 'is' labels where both occur; default: equal.")
-    ] = None,
+    alpha: Alpha = None,
     transition: Transition = None,
     ray: RayAddress = None,
     task_cpus: TaskCpus = 1,
     task_gpus: TaskGpus = None,
     checkpoints: Checkpoints = None,
     restart: Annotated[bool, typer.Option("--restart", help="Forget the search that the folder holds.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the model that the folder has.")] = False,
+    force: Force = False,
     seed: Annotated[int, typer.Option(help="Seed of the labels that judge, of splits, starts and shuffles.")] = 0,
     device: Device = "auto",
     folder: DataFolder = None,
