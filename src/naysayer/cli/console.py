@@ -199,8 +199,17 @@ def numbers(text: str, option: str, kind: type = float) -> list[Any]:
         raise ValueError(f"{option} must be {what} separated by commas; got {text!r}") from None
 
 
-def read_matrix(path: Path) -> Any:
-    """Read a transition matrix."""
+def check_label(label: str | None) -> str:
+    """Give the name of the column of labels, which a table to learn from needs."""
+    if label is None:
+        raise ValueError("Missing option '--label': the column that holds the labels")
+    return label
+
+
+def read_matrix(path: Path | None) -> Any:
+    """Read a transition matrix, where one is given."""
+    if path is None:
+        return None
     import numpy as np
 
     try:

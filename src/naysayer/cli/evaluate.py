@@ -55,7 +55,7 @@ def evaluate(
     from naysayer.models.encoded import EncodedModel
 
     trained = EncodedModel.load(model, device, verbose=1)
-    place, q = table[0], None if transition is None else read_matrix(transition)
+    place, q = table[0], read_matrix(transition)
     judge: Any = None
     if trained.encoder.kind != "table":
         given: dict[str, Any] = {"--label": label, "--ordinary": ordinary, "--transition": transition}

@@ -104,7 +104,7 @@ def doctor(
     from naysayer.features.tables import TableEncoder
     from naysayer.measure.doctor import Finding, examine
 
-    matrix = None if transition is None else read_matrix(transition)
+    matrix = read_matrix(transition)
     data = tables.read_table(table, delimiter)
     if label is None:
         if len(data.columns) > 1:

@@ -26,6 +26,7 @@ from naysayer.cli.console import (
     Ordinary,
     Text,
     Transition,
+    check_label,
     check_overwriting,
     check_report,
     check_writable,
@@ -34,6 +35,7 @@ from naysayer.cli.console import (
     is_streamed,
     named_interval,
     numbers,
+    optional_count,
     percent,
     possible,
     print_json,
@@ -44,7 +46,6 @@ from naysayer.cli.console import (
     warnings_as_lines,
     words,
 )
-from naysayer.common.checks import check_count
 from naysayer.common.launched import launched
 
 if TYPE_CHECKING:
@@ -187,8 +188,7 @@ def train(
     """
 
     check_writable(out)
-    if epochs is not None:
-        check_count(epochs, "--epochs")
+    max_epochs = optional_count(epochs, "--epochs")
     check_overwriting(out, force)
     if report is not None:
         check_report(report, out)
@@ -197,7 +197,7 @@ def train(
         raise ValueError(f"torchrun is for tables; {place} is none; train on it without torchrun")
     if is_store(place) and len(table) == 1:
         refuse_options(context, FOR_STORES, place)
-        limit = {} if epochs is None else {"max_epochs": epochs}
+        limit = {} if max_epochs is None else {"max_epochs": max_epochs}
         how = {"network": network, "recipe": recipe, "random_state": seed, "device": device, "verbose": 1}
         from_store = _train_on_store(place, **how, **limit)
         trained: EncodedModel = from_store
@@ -209,11 +209,11 @@ def train(
             "recipe": recipe,
             "hidden": tuple(numbers(hidden, "--hidden", int)),
             "lr": lr if lr == "auto" else numbers(lr, "--lr"),
-            "max_epochs": "auto" if epochs is None else epochs,
-            "n_seeds": "auto" if seeds is None else check_count(seeds, "--seeds"),
+            "max_epochs": max_epochs or "auto",
+            "n_seeds": optional_count(seeds, "--seeds") or "auto",
             "time_limit": time_limit,
             "alpha": alpha,
-            "transition": None if transition is None else read_matrix(transition),
+            "transition": read_matrix(transition),
             "device": device,
             "checkpoint": out / "checkpoint",
             "random_state": seed,
@@ -307,9 +307,7 @@ def _read_labelled(
             f"a table must be a file; {place} is a folder; for its images: naysayer ask {place}; or name "
             f"each in a table with its label: --image COLUMN"
         )
-    if label is None:
-        raise ValueError("Missing option '--label': the column that holds the labels")
-    return LabelledTable.read(place, label, words(classes), ordinary, delimiter)
+    return LabelledTable.read(place, check_label(label), words(classes), ordinary, delimiter)
 
 
 def _train_on_table(
@@ -343,8 +341,7 @@ def _train_on_stream(
     """Train on tables that are read part by part; give the model, what is to be said, and the number of rows."""
     from naysayer.cli import stream
 
-    if options["label"] is None:
-        raise ValueError("Missing option '--label': the column that holds the labels")
+    check_label(options["label"])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with _restart_offered():

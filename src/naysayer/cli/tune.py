@@ -27,6 +27,7 @@ from naysayer.cli.console import (
     TaskGpus,
     Text,
     Transition,
+    check_label,
     check_overwriting,
     check_writable,
     named_interval,
@@ -41,7 +42,6 @@ from naysayer.cli.console import (
     who_trains,
     words,
 )
-from naysayer.common.checks import check_count
 
 if TYPE_CHECKING:
     from naysayer.cli.places import LabelledTable
@@ -110,9 +110,9 @@ def tune(
     )
     settings: dict[str, Any] = {
         "max_epochs": optional_count(epochs, "--epochs") or "auto",
-        "n_seeds": "auto" if seeds is None else check_count(seeds, "--seeds"),
+        "n_seeds": optional_count(seeds, "--seeds") or "auto",
         "alpha": alpha,
-        "transition": None if transition is None else read_matrix(transition),
+        "transition": read_matrix(transition),
         "device": device,
     }
     check_writable(out)
@@ -162,9 +162,7 @@ def _read(
     if is_store(place):
         raise ValueError(f"tune needs a table or a data set; {place} is a store of answers; naysayer train takes it")
     if place not in datasets.REGISTRY:
-        if label is None:
-            raise ValueError("Missing option '--label': the column that holds the labels")
-        return LabelledTable.read(place, label, classes, ordinary, delimiter), None
+        return LabelledTable.read(place, check_label(label), classes, ordinary, delimiter), None
     if label is not None:
         raise ValueError(f"--label is for tables; the labels of {place} are drawn; leave it out")
     given = datasets.load(place, None if folder is None else str(folder), download=True)
