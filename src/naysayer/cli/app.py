@@ -88,9 +88,10 @@ def main() -> None:
         _prepare_completion()
     code: Any
     try:
-        if launched():
-            processes.begin(_command())
+        met = launched() and processes.begin(_command())
         code = app(_with_address(sys.argv[1:]) or ["--help"], prog_name="naysayer", standalone_mode=False)
+        if met:
+            processes.end()
     except KeyboardInterrupt:
         code = 130
     except Exception as error:

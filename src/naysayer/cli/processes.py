@@ -17,8 +17,11 @@ ENDED = (
 _terminal: TextIO = sys.stderr
 
 
-def begin(command: str) -> None:
-    """Meet the other processes, and see that all were given the same command; all but the first are silent then."""
+def begin(command: str) -> bool:
+    """Meet the other processes, and see that all were given the same command; all but the first are silent then.
+
+    Tells whether they met now, to part at the end.
+    """
     if command != "train":
         raise ValueError(f"torchrun is for `naysayer train`; run naysayer {command} without it")
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # before there are other threads, which inherit it
@@ -26,11 +29,22 @@ def begin(command: str) -> None:
     from naysayer.common.fingerprint import fingerprint
     from naysayer.engine import processes
 
-    together = processes.join()
+    had_met, together = processes.joined() is not None, processes.join()
     assert together is not None
     together.agree({"the command line": fingerprint(sys.argv[1:])})
     if together.rank > 0:
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    return not had_met
+
+
+def end() -> None:
+    """Part from the others once all are done: where threads of gloo still run, Python may abort as it ends."""
+    from naysayer.engine import processes
+
+    together = processes.joined()
+    assert together is not None
+    together.gather(None)
+    processes.leave()
 
 
 def tell(line: str) -> None:
