@@ -152,17 +152,40 @@ def test_labels_and_inputs_stay_together():
 
 
 @pytest.mark.parametrize("n_parts", [2, 3])
-def test_processes_part_the_shards_without_overlap(n_parts):
+@pytest.mark.parametrize("sizes", [[40, 31, 60, 20, 60], [1, 180, 0, 20, 10]])
+def test_processes_part_the_shards_without_overlap(n_parts, sizes):
+    """All take the same steps, with batches as large as their parts, so that each row counts about as much."""
     X, _, y_bar = blobs(211)
-    seen, steps = [], set()
+    seen, steps, rows_per_step = [], set(), 0
     for rank in range(n_parts):
-        stream = Stream(Arrays(X, y_bar, [40, 31, 60, 20, 60]), memory=3000, part=(rank, n_parts))
-        rows = dealt(stream)
-        seen.append(set(rows[0].tolist()))
-        steps.add(rows.shape)
+        stream = Stream(Arrays(X, y_bar, sizes), memory=3000, part=(rank, n_parts))
+        stream.prepare([0], 16, torch.device("cpu"))
+        batches = [batch.rows for batch in stream.batches(0, slice(0, 1))]
+        rows = torch.cat(batches).flatten().numpy()
+        seen.append(set(rows))
+        steps.add(tuple(map(len, batches)))
+        rows_per_step += batches[0].shape[-1]
+        assert len(rows) - len(seen[-1]) < sum(map(len, batches))  # less than one per step comes again
     assert len(steps) == 1  # no process waits for another
+    assert rows_per_step <= 16 + n_parts
     assert set.union(*seen) == set(range(211))
     assert sum(map(len, seen)) == 211
+
+
+def test_legs_do_not_depend_on_the_number_of_processes():
+    """Where a process has fewer shards than there are legs, they begin within shards, and miss no row."""
+    X, _, y_bar = blobs(600)
+    for n_parts in (1, 4):
+        seen = []
+        for rank in range(n_parts):
+            stream = Stream(Arrays(X, y_bar, [70, 130] * 3), leg_rows=100, memory=3000, part=(rank, n_parts))
+            assert stream.n_legs == 6
+            stream.hold_out(0.1)
+            for epoch in range(6, 12):
+                seen += set(dealt(stream, epoch)[0].tolist())
+        assert 500 < stream.n_rows < 600
+        assert set(seen) == set(range(stream.n_rows))
+        assert len(seen) - len(set(seen)) < 6 * n_parts * (100 // 16 + 1)  # as batches are filled up
 
 
 def test_scales_and_counts_are_summed_over_processes():
@@ -190,8 +213,9 @@ def test_scales_and_counts_are_summed_over_processes():
                 result = moments[rank].result(reduce)
             except StopIteration:
                 continue
-    np.testing.assert_allclose(result[0], X.mean(axis=0, dtype=float), rtol=1e-12)
-    np.testing.assert_allclose(result[1], X.std(axis=0, dtype=float), rtol=1e-9)
+    assert result[0] == 200
+    np.testing.assert_allclose(result[1], X.mean(axis=0, dtype=float), rtol=1e-12)
+    np.testing.assert_allclose(result[2], X.std(axis=0, dtype=float), rtol=1e-9)
 
 
 def test_a_pass_in_legs_resumes_in_its_middle(tmp_path):
@@ -250,20 +274,21 @@ def test_moments_are_those_of_all_rows():
     moments = Moments()
     for part in np.array_split(X, 7):
         moments.add(part)
-    mean, scale = moments.result()
+    n, mean, scale = moments.result()
+    assert n == 500
     np.testing.assert_allclose(mean, X.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(scale, [X[:, 0].std(), X[:, 1].std(), 1.0], rtol=1e-6)
     single = Moments()
     single.add(np.zeros((3, 2), dtype=np.uint8))
-    assert (single.result()[1] == 255).all()
+    assert (single.result()[2] == 255).all()
 
 
 def test_streams_that_cannot_be_are_refused():
     X, _, y_bar = blobs(100)
     with raises("`part` must be (r, R) with r from 0 to R - 1; got (2, 2)"):
         Stream(Arrays(X, y_bar, [100]), part=(2, 2))
-    with raises("there must be a shard for each of 2 processes; got 1"):
-        Stream(Arrays(X, y_bar, [100]), part=(0, 2))
+    with raises("there must be a shard for each of 2 processes; got 1 with rows to train on; start fewer processes"):
+        Stream(Arrays(X, y_bar, [0, 100, 0]), part=(0, 2))
     unknown = Arrays(X, y_bar, [50, 50])
     unknown.sizes = None
     with raises("the rows of each shard must be known to part them among processes"):
@@ -290,7 +315,7 @@ def test_streams_that_cannot_be_are_refused():
         Stream(uneven).survey()
     empty = Stream(Arrays(X[:50], y_bar[:50], [50]))
     empty.hold_out(0.999999)
-    with raises("a stream must have rows to train on in each of its parts"):
+    with raises("a stream must have rows to train on; all were held out; hold out less"):
         empty.prepare([0], 8, torch.device("cpu"))
 
     class Ragged(Arrays):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import io
 import os
 import re
 import runpy
+import shutil
 import signal
 import socket
 import sys
+import tarfile
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +22,7 @@ import pyarrow.parquet
 import pytest
 import torch
 from filelock import FileLock
+from PIL import Image
 from sklearn.datasets import load_digits
 from torch import nn
 
@@ -30,6 +34,7 @@ from naysayer.engine import population as population_module
 from naysayer.engine import processes
 from naysayer.engine.recipe import Consistency
 from naysayer.engine.source import Batch, Source
+from naysayer.features import stream as stream_module
 
 ROOT = Path(__file__).parent.parent
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -115,6 +120,40 @@ def write_table(folder):
     return folder
 
 
+def write_answers(folder):
+    """The blobs with labels of all kinds as CSV files, of which one has no rows."""
+    folder.mkdir()
+    X, told = blobs()[0], labels_of("mixed")
+    for i, rows in enumerate(np.split(np.arange(N), [0, 10, 60, 140])):
+        lines = [[*X[row], " ".join(f"!{'abcd'[k]}" for k in np.flatnonzero(told[row]))] for row in rows]
+        text = [",".join(map(str, line)) for line in [[*(f"x{j}" for j in range(X.shape[1])), "answer"], *lines]]
+        (folder / f"part-{i}.csv").write_text("\n".join(text), encoding="utf8")
+    wrong = folder.parent / "wrong"
+    shutil.copytree(folder, wrong)
+    with open(wrong / "part-2.csv", "a", encoding="utf8") as file:
+        file.write(f"\n{'oops' + ',0' * (X.shape[1] - 1)},!a")
+
+
+def write_images(folder):
+    """A tar of small images for each process, in those of the last twice as large."""
+    rng = np.random.default_rng(0)
+    for i in range(WORLD):
+        with tarfile.open(folder / f"{i}.tar", "w") as tar:
+            for j in range(9 + i):
+                side, content = 4 if i < WORLD - 1 else 8, io.BytesIO()
+                Image.fromarray(rng.integers(0, 256, (side, side, 3), dtype=np.uint8)).save(content, "PNG")
+                for name, told in ((f"{i}{j}.png", content.getvalue()), (f"{i}{j}.cls", b"!" + b"abcd"[j % K :][:1])):
+                    info = tarfile.TarInfo(name)
+                    info.size = len(told)
+                    tar.addfile(info, io.BytesIO(told))
+
+
+def images(folder, size):
+    stream = open_stream([folder / f"{i}.tar" for i in range(WORLD)], size=size)
+    stream.hold_out(0.5)
+    return stream
+
+
 def opened(folder, **options):
     stream = open_stream(folder / "table", label="answer", **options)
     stream.hold_out(0.2, most=25)
@@ -135,7 +174,7 @@ class Joined(Source):
 
     def __init__(self, stream, n_parts):
         stream.survey()
-        self.parts, self.n_classes = [stream.part_of(rank, n_parts, lambda t: t) for rank in range(n_parts)], K
+        self.parts, self.n_classes = [stream.part_of(rank, n_parts, object()) for rank in range(n_parts)], K
 
     def prepare(self, seeds, batch_size, device):
         super().prepare(seeds, batch_size, device)
@@ -161,7 +200,13 @@ class Joined(Source):
 def work(rank, folder):
     """Train all that the tests look at; refuse all that is to be refused."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(WORLD), "MASTER_ADDR": "127.0.0.1"}  # as torchrun does
-    together, found = processes.join(), {}
+    out, errors = sys.stdout, sys.stderr
+    streamed = ["train", "--label", "answer", "--epochs", "2", "--hidden", "8", "--device", "cpu", "--out"]
+    code = command(*streamed, folder / "answered", folder / "answers")
+    sys.stdout, sys.stderr = out, errors
+    found = {"answers": (code, threads())}
+    os.environ["MASTER_PORT"] = os.environ["ANOTHER_PORT"]
+    together = processes.join()
     for case in CASES:
         found[case] = kept(fit(case))
     found["stopped"] = kept(fit("ascent", checkpoint=folder / "of-many.safetensors", max_epochs=3))
@@ -175,8 +220,10 @@ def work(rank, folder):
     found["streamed"] = kept(fit_stream(opened(folder)))
     fit_stream(opened(folder), checkpoint=folder / "stream-of-many.safetensors", max_epochs=2)
     found["streamed, resumed"] = kept(fit_stream(opened(folder), checkpoint=folder / "stream-of-one.safetensors"))
-    survey = opened(folder).part_of(rank, WORLD, together).survey()
-    found["survey"] = survey, opened(folder).part_of(rank, WORLD).survey().n_rows
+    found["survey"] = opened(folder).part_of(rank, WORLD, together).survey()
+    found["survey of images"] = images(folder, size=4).part_of(rank, WORLD, together).survey()
+    everything = open_stream(folder / "table", label="answer").part_of(rank, WORLD, together)
+    found["nothing held out"] = everything.survey().held_out[0].shape
     model = stream_classifier(folder)
     found["stream's classifier"] = model.predict_proba(X), model.center_, tuple(model.estimated_accuracy_)
     found["refused"] = [
@@ -186,14 +233,15 @@ def work(rank, folder):
         refused(lambda: together.from_first(lambda: 1 // rank)),  # which 1, 2 and 3 could do
         refused(lambda: fit_stream(open_stream(folder / "table/part-1.parquet", label="answer"))),
         refused(lambda: fit_stream(opened(folder, part=((rank + 1) % WORLD, WORLD)))),
+        refused(lambda: fit_stream(opened(folder, memory=1000 + rank // 3))),
+        refused(lambda: images(folder, size=None).part_of(rank, WORLD, together).survey()),
+        refused(lambda: population("ascent", batch_size=3).fit(opened(folder))),
     ]
-    out, errors = sys.stdout, sys.stderr
     train = ["train", ROOT / "examples/flowers.csv", "--label", "answer", "--method", "forward,neighbours"]
     train += ["--epochs", "3", "--hidden", "8", "--lr", "0.01", "--device", "cpu"]
-    streamed = ["train", folder / "table", "--label", "answer", "--epochs", "2", "--hidden", "8", "--device", "cpu"]
     found["codes"] = [command(*train, "--out", folder / "flowers", "--report", folder / "flowers.html")]
     sys.stdout, sys.stderr = out, errors
-    found["codes"].append(command(*streamed, "--out", folder / "streamed"))
+    found["codes"].append(command(*streamed, folder / "streamed", folder / "table"))
     sys.stdout, sys.stderr = out, errors
     for arguments in (
         ["predict", folder / "flowers", "table.csv"],
@@ -206,8 +254,11 @@ def work(rank, folder):
         found["codes"].append(command(*arguments))
         sys.stdout, sys.stderr = out, errors
         torch.distributed.barrier()
+    together.store.set("told", "0")
+    torch.distributed.barrier()
+    stream_module.SAMPLE_ROWS = 4  # of which none tells what is wrong
+    found["codes"].append(command(*streamed, folder / "other", folder / "wrong"))  # one of them finds it, and ends
     torch.save(found, folder / f"{rank}.pt")
-    processes.leave()
 
 
 def command(*arguments):
@@ -248,9 +299,11 @@ def together(tmp_path_factory):
         if not folder.exists():
             folder.mkdir()
             write_table(folder / "table")
+            write_answers(folder / "answers")
+            write_images(folder)
             fit("ascent", checkpoint=folder / "of-one.safetensors", max_epochs=3)
             fit_stream(opened(folder), checkpoint=folder / "stream-of-one.safetensors", max_epochs=2)
-            job = start_python(__file__, "work", folder, MASTER_PORT=str(free_port()))
+            job = start_python(__file__, "work", folder, MASTER_PORT=str(free_port()), ANOTHER_PORT=str(free_port()))
             out, errors = job.communicate(timeout=500)
             (folder / "out").write_text(out, encoding="utf8")
             (folder / "errors").write_text(errors, encoding="utf8")
@@ -307,8 +360,7 @@ def test_processes_train_on_a_stream_what_one_with_all_their_batches_trains(toge
 
 
 def test_the_parts_of_a_stream_are_all_of_it(together):
-    whole = opened(together[1])
-    parts = [whole.part_of(rank, WORLD) for rank in range(WORLD)]
+    parts = [opened(together[1], part=(rank, WORLD)) for rank in range(WORLD)]
     seen = []
     for part in parts:
         part.prepare([0], 32, torch.device("cpu"))
@@ -318,16 +370,25 @@ def test_the_parts_of_a_stream_are_all_of_it(together):
 
 
 def test_a_survey_of_parts_is_that_of_the_whole(together):
-    alone = opened(together[1]).survey()
-    assert sum(found["survey"][1] for found in together[0]) == N  # each read its part
-    for found in together[0]:
-        survey = found["survey"][0]
-        assert survey.n_rows == N
-        assert torch.equal(survey.counts, alone.counts)
-        np.testing.assert_allclose(survey.center, alone.center, atol=1e-12)
-        np.testing.assert_allclose(survey.scale, alone.scale, rtol=1e-9)
-        for mine, all_of_them in zip(survey.held_out, alone.held_out):
-            np.testing.assert_array_equal(mine, all_of_them)
+    for name, alone in (("survey", opened(together[1])), ("survey of images", images(together[1], size=4))):
+        alone = alone.survey()
+        assert len(alone.held_out[0]) > 5
+        for found in together[0]:
+            survey = found[name]
+            assert survey.n_rows == alone.n_rows
+            assert torch.equal(survey.counts, alone.counts)
+            np.testing.assert_allclose(survey.center, alone.center, atol=1e-12)
+            np.testing.assert_allclose(survey.scale, alone.scale, rtol=1e-9)
+            for mine, all_of_them in zip(survey.held_out, alone.held_out, strict=True):
+                assert mine.dtype == all_of_them.dtype
+                np.testing.assert_array_equal(mine, all_of_them)
+    assert [found["nothing held out"] for found in together[0]] == [(0, 6)] * WORLD
+
+
+def test_each_process_reads_its_part_alone(together):
+    parts = [opened(together[1], part=(rank, WORLD)).survey() for rank in range(WORLD)]
+    assert sum(part.n_rows for part in parts) == N
+    assert min(part.n_rows for part in parts) > 40
 
 
 def test_training_on_a_stream_resumes_on_another_number_of_processes(together):
@@ -385,17 +446,20 @@ def test_the_first_process_alone_writes(together):
 
 def test_processes_that_differ_are_refused(together):
     for rank, found in enumerate(together[0]):
-        settings, data, batch, first, shards, part = found["refused"]
+        settings, data, batch, first, shards, part, memory, shapes, stream_batch = found["refused"]
         other = 1 if rank % 2 == 0 else 0
         same = f"ValueError: all processes must be given the same data and settings; process {rank} and process"
         last = "; start all of them by the same command, with seeds that are given"
         assert settings == f"{same} {other} differ in runs{last}"
         assert data == f"{same} {3 if rank < 3 else 0} differ in data{last}"
         words = "a batch must hold a row for each of the 4 processes; got batches of 3; start fewer processes, or raise"
-        assert batch == f"ValueError: {words} `batch_size`"
+        assert batch == stream_batch == f"ValueError: {words} `batch_size`"
         assert first == "ZeroDivisionError: integer division or modulo by zero"
-        words = "there must be a shard for each of 4 processes; got 1; write smaller files, or smaller row groups"
-        assert shards == f"ValueError: {words}"
+        words = "there must be a shard for each of 4 processes; got 1 with rows to train on; start fewer processes, or"
+        assert shards == f"ValueError: {words} write smaller files, or smaller row groups"
+        assert memory == f"{same} {3 if rank < 3 else 0} differ in the stream's settings{last}"
+        words = "all rows must be of one form; process 0 found bytes of the shape (3, 8, 8) with classes as labels, and"
+        assert shapes.startswith(f"ValueError: {words} process 1 bytes of the shape (3, 4, 4)")
         words = f"`part` must be ({rank}, 4) in this process, or left out; got ({(rank + 1) % 4}, 4)"
         assert part == f"ValueError: {words}"
 
@@ -405,12 +469,14 @@ def test_processes_that_differ_are_refused(together):
 
 def test_the_command_prints_and_writes_once(together):
     folder = together[1]
-    assert [found["codes"] for found in together[0]] == [[0, 0, 2, 2, 2, 2]] * WORLD
+    assert [found["codes"] for found in together[0]] == [[0, 0, 2, 2, 2, 2, 2]] * WORLD
     out = (folder / "out").read_text(encoding="utf8")
-    assert out.count("estimated accuracy:") == 2
+    assert out.count("estimated accuracy:") == 3
     assert out.count(f"saved in {folder / 'flowers'}") == out.count("report in") == 1
     assert out.count(f"saved in {folder / 'streamed'}") == 1
     assert "labels: 210 'not this class'" in out
+    assert out.count(f"saved in {folder / 'answered'}") == 1
+    assert [found["answers"] for found in together[0]] == [(0, "no thread of gloo")] * WORLD  # after the end of it
     assert not (folder / "flowers/checkpoint").exists()
     assert "<html" in (folder / "flowers.html").read_text(encoding="utf8")
 
@@ -420,12 +486,13 @@ def test_the_command_tells_each_mistake_once(together):
     lines = [
         line for line in (folder / "errors").read_text(encoding="utf8").splitlines() if line.startswith("naysayer:")
     ]
-    refused, store, settings, there = lines
+    refused, store, settings, there, wrong = lines
     assert refused == "naysayer: torchrun is for `naysayer train`; run naysayer predict without it"
     assert store == "naysayer: torchrun is for tables; answers.db is none; train on it without torchrun"
     assert "all processes must be given the same data and settings; process" in settings
     assert "differ in the command line; start all of them by the same command" in settings
     assert "--force" in there
+    assert re.fullmatch(f"naysayer: {folder}/wrong/part-2.csv: .* row 50", wrong)  # the others only ended
 
 
 def test_a_killed_process_ends_the_job_with_one_line(tmp_path, naysayer):
@@ -542,9 +609,13 @@ def test_the_loop_of_a_package_gives_on_two_processes_what_a_plain_one_gives(pac
     np.testing.assert_allclose([float(number) for number in found], plain_loop, atol=0.1)
 
 
-def say_threads():
+def threads():
     names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
-    print("at the end", next((name for name in names if "gloo" in name), "no thread of gloo"))
+    return next((name for name in names if "gloo" in name), "no thread of gloo")
+
+
+def say_threads():
+    print("at the end", threads())
 
 
 if __name__ == "__main__":

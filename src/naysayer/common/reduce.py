@@ -6,11 +6,10 @@ processes with batches of B/G is training on one with batches of B.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 import torch.distributed
 from torch import Tensor
 
@@ -39,19 +38,6 @@ class SumOver:
         with ended():
             torch.distributed.all_reduce(whole, group=self.group)
         return whole
-
-
-def gathered(mine: Tensor, rank: int, size: int, reduce: Callable[[Tensor], Tensor]) -> Tensor:
-    """Put the rows of all processes one after the other, by two sums: of how many there are, and of the rows."""
-    if mine.dtype == torch.bool:
-        return gathered(mine.byte(), rank, size, reduce).bool()
-    counts = torch.zeros(size, dtype=torch.int64)
-    counts[rank] = len(mine)
-    counts = reduce(counts)
-    first = int(counts[:rank].sum())
-    whole = mine.new_zeros(int(counts.sum()), *mine.shape[1:])
-    whole[first : first + len(mine)] = mine
-    return reduce(whole)
 
 
 @contextmanager

@@ -54,6 +54,15 @@ class Processes(SumOver):
             torch.distributed.all_gather_object(found, value)
         return found
 
+    def rows(self, mine: Tensor) -> Tensor:
+        """Put the rows that each process has one after the other; of booleans, bytes are summed."""
+        if mine.dtype == torch.bool:
+            return self.rows(mine.byte()).bool()
+        first, n = sum((found := self.gather(len(mine)))[: self.rank]), sum(found)
+        whole = mine.new_zeros(n, *mine.shape[1:])
+        whole[first : first + len(mine)] = mine
+        return self(whole)
+
     def from_first(self, work: Callable[[], Result]) -> Result:
         """Let the first process do something, and give all what came of it, be it an error."""
         done: list[Any] = [None, None]

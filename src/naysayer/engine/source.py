@@ -64,7 +64,7 @@ class Source:
         """Take note of the population that trains, before the first batch."""
         self.seeds, self.batch_size, self.device = seeds, batch_size, device
 
-    def part_of(self, rank: int, size: int, reduce: Reduce) -> Source:
+    def part_of(self, rank: int, size: int, together: Any) -> Source:
         """Give what one of several processes deals; by default the source itself, which must see to that alone."""
         return self
 
@@ -124,6 +124,15 @@ class Source:
         raise ValueError(f"to resume from a checkpoint, {type(self).__name__} must have a digest() of its data")
 
 
+def check_batch(size: int, n_processes: int) -> None:
+    """Check that a batch has a row for each process."""
+    if size < n_processes:
+        raise ValueError(
+            f"a batch must hold a row for each of the {n_processes} processes; got batches of {size}; start fewer "
+            f"processes, or raise `batch_size`"
+        )
+
+
 class Resident(Source):
     """Data that lives on the device, indexed there; each run's rows are shuffled by a hash of its seed.
 
@@ -163,7 +172,7 @@ class Resident(Source):
         self.tested = None if test is None else (as_inputs(test[0]), torch.as_tensor(test[1], dtype=torch.long))
         self._local = threading.local()  # buffers, since chunks of runs train in threads
 
-    def part_of(self, rank: int, size: int, reduce: Reduce | None = None) -> Resident:
+    def part_of(self, rank: int, size: int, together: Any = None) -> Resident:
         """Give a source of one process's part of every batch, and of what is scored; the data is not copied."""
         mine = copy.copy(self)
         mine.part = rank, size
@@ -189,11 +198,7 @@ class Resident(Source):
         if self.tested is not None:
             self.tested = self.tested[0].to(device).contiguous(), self.tested[1].to(device)
         self.n_steps = -(-self.n_rows // batch_size)  # type: ignore[operator]
-        if (dealt := -(-self.n_rows // self.n_steps)) < self.part[1]:  # type: ignore[operator]
-            raise ValueError(
-                f"a batch must hold a row for each of the {self.part[1]} processes; got batches of {dealt}; "
-                "start fewer processes, or raise `batch_size`"
-            )
+        check_batch(-(-self.n_rows // self.n_steps), self.part[1])  # type: ignore[operator]
 
     def batches(self, epoch: int, runs: slice) -> Iterator[Batch]:
         """Shuffle each run's rows into equal batches; the last one is filled up from the start of the order."""

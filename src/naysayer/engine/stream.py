@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -23,11 +23,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from naysayer.common.checks import check_count
-from naysayer.common.reduce import gathered
+from naysayer.common.fingerprint import fingerprint
 from naysayer.engine.augment import hash_bits
-from naysayer.engine.source import Batch, Reduce, Scored, Source, as_inputs, shuffle, to_float
+from naysayer.engine.source import Batch, Reduce, Scored, Source, as_inputs, check_batch, shuffle, to_float
 from naysayer.labels.checks import check_labels, check_n_classes
 from naysayer.labels.weights import count_labels
+
+if TYPE_CHECKING:
+    from naysayer.engine.processes import Processes
 
 MEMORY = 256 << 20  # bytes of the two windows, the one that is dealt from and the one that is filled
 LEG_ROWS = 5_000_000  # after which the engine scores and may save: an epoch to it, a part of a pass to us
@@ -125,8 +128,8 @@ class Stream(Source):
     leg_rows : a pass over more rows than this is cut into legs of about so many, each an epoch to the engine: scores,
         learning rates, `patience` and checkpoints come after each leg, so training resumes in the middle of a pass.
     seed : of the shards' order and of what is held out; the order of rows is each run's own.
-    part : (r, R): deal only the r-th of R parts of each leg's shards, and of each batch, for one of R processes. All
-        have the same number of steps; who has fewer rows begins again. Under torchrun it goes by itself.
+    part : (r, R): deal only the r-th of R parts of the shards, and of each batch, for one of R processes. All have the
+        same number of steps; who has fewer rows deals fewer in each. Under torchrun it goes by itself.
 
     Attributes
     ----------
@@ -155,12 +158,12 @@ class Stream(Source):
     ) -> None:
         self.shards, self.n_classes = shards, check_n_classes(shards.n_classes)
         self.memory, self.leg_rows = check_count(memory, "`memory`"), check_count(leg_rows, "`leg_rows`")
-        self.part = _check_part(part, shards.names, shards.sizes)
         self.sizes = None if shards.sizes is None else np.array(shards.sizes, dtype=np.int64)
+        self.part = _check_part(part, self.sizes)
         self.center: Array | None = None
         self.scale: Array | None = None
         self._scale_found = False  # by the survey
-        self.reduce: Reduce | None = None
+        self.together: Processes | None = None
         self.seed = seed
         self._held_out = (0.0, 0)  # a share, and at most so many rows
         self._below = np.zeros(1, dtype=np.int64)  # rows whose hash is below are held out
@@ -179,27 +182,31 @@ class Stream(Source):
             center, scale = self.survey().center, self.survey().scale
         self.center, self.scale = np.asarray(center, dtype=np.float32), np.asarray(scale, dtype=np.float32)
 
-    def part_of(self, rank: int, size: int, reduce: Reduce | None = None) -> Stream:
-        """Give a source of one process's part of the shards; `reduce` sums over all processes, for the survey."""
-        if self.part == (rank, size) and self.reduce is reduce:
+    def part_of(self, rank: int, size: int, together: Processes) -> Stream:
+        """Give a source of one process's part of the shards; what the survey finds is of all parts together."""
+        if self.part == (rank, size) and self.together is together:
             return self
         if self.part not in ((0, 1), (rank, size)):
             raise ValueError(f"`part` must be {(rank, size)} in this process, or left out; got {self.part}")
         mine = copy.copy(self)
-        mine.part, mine.reduce = _check_part((rank, size), self.shards.names, self.sizes), reduce
+        mine.part, mine.together = _check_part((rank, size), self.sizes), together
         mine._survey = self._survey if self.part == (0, 1) else None  # which is of all rows
         return mine
 
     def survey(self) -> Survey:
         """Read all rows once: count them and their labels, find their scale, take those to be held out.
 
-        A process that has a part reads that alone; with :meth:`part_of`'s sums it comes to what all parts tell.
+        A process that has a part reads that alone; by :meth:`part_of` it comes to what all parts tell.
         """
         if self._survey is None:
             self._survey = self._read_all()
         return self._survey
 
     def _read_all(self) -> Survey:
+        if self.together is not None:  # or sums would be of tensors that do not match
+            settings = [self.n_classes, self.seed, self._held_out, self.memory, self.leg_rows]
+            data = [self.shards.names, self.sizes]
+            self.together.agree({"data": fingerprint(data), "the stream's settings": fingerprint(settings)})
         share, most = self._held_out
         below = int(share * _TWICE_63) if self.sizes is None else self._threshold(share, most)
         kept: list[tuple[Array, ...]] = []  # hashes, numbers, inputs and labels of rows that may be held out
@@ -228,12 +235,27 @@ class Stream(Source):
         rows, *held_out = (np.concatenate(part) for part in list(zip(*kept))[1:])
         counts -= self._count(held_out[1]) if len(held_out[1]) else 0
         self.sizes, self._below = sizes if self.sizes is None else self.sizes, np.array([below])
-        if self.reduce is not None:
-            counts, told = self.reduce(counts), (rows, *held_out)
-            rows, *held_out = (gathered(torch.from_numpy(part), *self.part, self.reduce).numpy() for part in told)
+        if self.together is not None:
+            counts, (x, labels) = self.together(counts), held_out
+            x = x.astype(np.uint8 if x.dtype == np.uint8 else np.float32, copy=False)
+            self._check_alike(x, labels)
+            rows, *held_out = (self.together.rows(torch.from_numpy(part)).numpy() for part in (rows, x, labels))
             held_out = [part[np.argsort(rows)] for part in held_out]  # as one process finds them
         x, labels = held_out
-        return Survey(moments.total(self.reduce), counts, *moments.result(self.reduce), example, (x, labels))
+        n, center, scale = moments.result(self.together)
+        return Survey(n, counts, center, scale, example, (x, labels))
+
+    def _check_alike(self, x: Array, labels: Array) -> None:
+        """Check that rows are of one form in all processes; each has seen to that among its own."""
+        assert self.together is not None
+        kinds = "bytes" if x.dtype == np.uint8 else "numbers", "sets" if labels.ndim == 2 else "classes"
+        forms = self.together.gather(f"{kinds[0]} of the shape {x.shape[1:]} with {kinds[1]} as labels")
+        for rank, form in enumerate(forms):
+            if form != forms[0]:
+                raise ValueError(
+                    f"all rows must be of one form; process 0 found {forms[0]}, and process {rank} {form}; make them "
+                    f"alike; images can be brought to one `size`"
+                )
 
     def _threshold(self, share: float, most: int) -> int:
         """Below what the codes of rows to be held out are, where the number of rows is known before they are read."""
@@ -277,19 +299,23 @@ class Stream(Source):
         if self.sizes is None:
             self.survey()
         assert self.sizes is not None
-        return int(max(1, min(len(self.sizes) // self.part[1], round(self.sizes.sum() / self.leg_rows))))
+        return int(max(1, min((self.sizes > 0).sum(), round(self.sizes.sum() / self.leg_rows))))
 
     # ---- a source -----------------------------------------------------------------------------------------------
 
     def prepare(self, seeds: Any, batch_size: int, device: torch.device) -> None:
-        super().prepare(seeds, -(-batch_size // self.part[1]), device)
+        super().prepare(seeds, batch_size, device)
+        check_batch(batch_size, self.part[1])
         found = self.survey()
         assert self.sizes is not None
         held_out = [int(self.is_held_out(i).sum()) for i in range(len(self.sizes))] if self._below[0] else 0
         self.train_sizes = self.sizes - held_out
-        self.n_rows = self._leg(0)[1]
+        if not self.train_sizes.any():
+            raise ValueError("a stream must have rows to train on; all were held out; hold out less")
+        _check_part(self.part, self.train_sizes)
+        self.n_rows = int(self.train_sizes.sum())
         self._seeds = torch.tensor(list(seeds), device=device)
-        (rank, size), n = self.part if self.reduce is not None else (0, 1), len(found.held_out[0])
+        (rank, size), n = (0, 1) if self.together is None else self.part, len(found.held_out[0])
         x, y = (part[rank * n // size : (rank + 1) * n // size] for part in found.held_out)
         self._judging = (torch.from_numpy(self.ready(x)).to(device), torch.from_numpy(y).to(device))
 
@@ -297,40 +323,54 @@ class Stream(Source):
         assert self.sizes is not None
         return self._codes(int(self.sizes[:shard].sum()), int(self.sizes[shard])) < self._below[0]
 
-    def _leg(self, epoch: int) -> tuple[list[int], int]:
-        """The shards of an epoch in their order, and how many rows are dealt: no process deals fewer than another."""
+    def _leg(self, epoch: int) -> tuple[list[int], int, Array, int]:
+        """This process's shards of a pass, at which of their rows an epoch begins, and each process's rows and steps.
+
+        Where a process has fewer shards than there are legs, these begin within shards.
+        """
         lap, leg = divmod(epoch, self.n_legs)
         order = shuffle(torch.tensor([self.seed]), lap, len(self.train_sizes))[0].numpy()
-        shards = np.array_split(order, self.n_legs)[leg]
-        owners = _dealt_evenly(self.train_sizes[shards], self.part[1])
-        dealt = np.bincount(owners, self.train_sizes[shards], minlength=self.part[1])
-        if not dealt.all():
-            raise ValueError("a stream must have rows to train on in each of its parts; got one without; hold out less")
-        return shards[owners == self.part[0]].tolist(), int(dealt.max())
+        order = order[self.train_sizes[order] > 0]
+        owners = _dealt_evenly(self.train_sizes[order], self.part[1])
+        each = [order[owners == rank] for rank in range(self.part[1])]
+        ends = [_legs(self.train_sizes[shards], self.n_legs)[leg : leg + 2] for shards in each]
+        n = np.diff(ends)[:, 0]
+        return each[self.part[0]].tolist(), int(ends[self.part[0]][0]), n, int(-(-n.sum() // self.batch_size))
 
     def batches(self, epoch: int, runs: slice) -> Iterator[Batch]:
-        """Shuffle windows of rows into equal batches; the last is filled up from the start of its window's order."""
-        shards, n = self._leg(epoch)
-        size = -(-n // -(-n // self.batch_size))
+        """Shuffle windows of rows into equal batches; the last is filled up from the start of its window's order.
+
+        Each process deals as many rows per step as it needs for its part, and all the same number of steps at a time.
+        """
+        shards, start, n, n_steps = self._leg(epoch)
+        sizes = np.maximum(1, -(-n // n_steps))
+        size, widest = int(sizes[self.part[0]]), int(sizes.max())
+        left = max(int(n[self.part[0]]), (n_steps - 1) * size + 1)  # or there would be fewer steps
         seeds = hash_bits(self._seeds[runs] * 0x1F123BB5 + epoch).unsqueeze(-1)
-        for window in read_ahead(self._windows(shards, n, size)):
+        for window in read_ahead(self._windows(shards, start, left, size * self._steps_per_window(widest))):
             x, y, rows = (torch.from_numpy(part).to(self.device) for part in window)
             order = hash_bits(seeds + rows).argsort(dim=-1)
             n_steps = -(-len(rows) // size)
             order = order.repeat(1, -(-n_steps * size // len(rows)))[:, : n_steps * size]
             steps = order.view(len(order), n_steps, size).transpose(0, 1)
-            for part in steps.split(max(1, _AT_ONCE // (len(order) * size * max(1, x[0].numel())))):
+            for part in steps.split(max(1, _AT_ONCE // (len(order) * widest * max(1, x[0].numel())))):
                 yield Batch(rows[part], y[part], x[part])
 
-    def _windows(self, shards: list[int], n: int, size: int) -> Iterator[tuple[Array, ...]]:
-        """Gather the rows to train on into windows: inputs, labels, and their numbers among all rows to train on."""
-        found = self.survey()
+    def _steps_per_window(self, size: int) -> int:
+        """How many steps of so many rows fit into half the memory."""
+        example = self.survey().example
+        width = example.size * (1 if example.dtype == np.uint8 else 4)
+        return max(1, self.memory // 2 // (width + self.n_classes + 32) // size)
+
+    def _windows(self, shards: list[int], start: int, left: int, most: int) -> Iterator[tuple[Array, ...]]:
+        """Gather rows to train on into windows: inputs, labels, and their numbers among all rows to train on."""
         offsets = np.cumsum(self.train_sizes) - self.train_sizes
-        width = found.example.size * (1 if found.example.dtype == np.uint8 else 4)
-        most = max(1, self.memory // 2 // (width + self.n_classes + 32) // size) * size
         window: list[Array] = []
-        filled, left = 0, n
+        filled, skipped = 0, start
         for shard in itertools.cycle(shards):
+            if skipped >= self.train_sizes[shard]:
+                skipped -= int(self.train_sizes[shard])
+                continue
             at, here = 0, int(offsets[shard])
             held_out = self.is_held_out(shard) if self._below[0] else None
             for block in self._blocks(shard):
@@ -339,6 +379,9 @@ class Stream(Source):
                     kept = np.flatnonzero(~held_out[at : at + len(x)])
                     at += len(x)
                     x, y = x[kept], y[kept]
+                if skipped:
+                    passed = min(skipped, len(x))
+                    x, y, here, skipped = x[passed:], y[passed:], here + passed, skipped - passed
                 while len(x):
                     if not window:
                         rows = min(most, left)
@@ -399,18 +442,20 @@ def _mixed(z: Array) -> Array:
     return z ^ (z >> np.uint64(31))
 
 
-def _check_part(part: tuple[int, int], names: list[str], sizes: Any) -> tuple[int, int]:
-    """Check that there is a part of the shards for each of R processes."""
+def _check_part(part: tuple[int, int], sizes: Array | None) -> tuple[int, int]:
+    """Check that there is a part of the shards for each of R processes; `sizes` are the shards' rows."""
     rank, n_parts = part
     if not 0 <= rank < n_parts:
         raise ValueError(f"`part` must be (r, R) with r from 0 to R - 1; got {part}")
-    if len(names) < n_parts:
-        raise ValueError(
-            f"there must be a shard for each of {n_parts} processes; got {len(names)}; write smaller files, or smaller "
-            f"row groups"
-        )
-    if n_parts > 1 and sizes is None:
+    if n_parts == 1:
+        return part
+    if sizes is None:
         raise ValueError("the rows of each shard must be known to part them among processes; pass files")
+    if (there := int(np.count_nonzero(sizes))) < n_parts:
+        raise ValueError(
+            f"there must be a shard for each of {n_parts} processes; got {there} with rows to train on; start fewer "
+            f"processes, or write smaller files, or smaller row groups"
+        )
     return rank, n_parts
 
 
@@ -427,6 +472,20 @@ def _dealt_evenly(sizes: Array, n_parts: int) -> Array:
         owners[shard] = filled.argmin()
         filled[owners[shard]] += sizes[shard]
     return owners
+
+
+def _legs(sizes: Array, n_legs: int) -> Array:
+    """At which of their rows the legs of a pass over some shards begin and end: between shards, if there are enough.
+
+    Examples
+    --------
+    >>> _legs(np.array([40, 31, 60, 20, 60]), 2), _legs(np.array([40, 31]), 3)
+    (array([  0, 131, 211]), array([ 0, 23, 47, 71]))
+    """
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    if len(sizes) < n_legs:
+        return ends[-1] * np.arange(n_legs + 1) // n_legs
+    return ends[np.cumsum([0, *map(len, np.array_split(sizes, n_legs))])]
 
 
 def in_passes(schedule: Callable[[int], float], n_legs: int) -> Callable[[int], float]:
@@ -473,17 +532,15 @@ class Moments:
         self.mean = self.mean + (mean - self.mean) * (n / total)
         self.n = total
 
-    def total(self, reduce: Reduce | None = None) -> int:
-        """The number of rows, of all processes."""
-        return self.n if reduce is None else int(reduce(torch.tensor(float(self.n), dtype=torch.float64)))
-
-    def result(self, reduce: Reduce | None = None) -> tuple[Array, Array]:
-        """Mean and deviation, of all processes; the deviation of what never varies is 1."""
-        if self.bytes:
-            return self.mean, np.full(self.mean.shape, 255.0)
-        mean, apart, n = self.mean, self.apart, self.total(reduce)
+    def result(self, reduce: Reduce | None = None) -> tuple[int, Array, Array]:
+        """The number of rows, their mean and deviation, of all processes; the deviation of what never varies is 1."""
+        n, mean, apart = self.n, self.mean, self.apart
         if reduce is not None:
-            mean = reduce(torch.from_numpy(self.n * self.mean)).numpy() / n
-            apart = reduce(torch.from_numpy(self.apart + self.n * (self.mean - mean) ** 2)).numpy()
+            n = int(reduce(torch.tensor(float(n), dtype=torch.float64)))
+        if self.bytes:
+            return n, mean, np.full(mean.shape, 255.0)
+        if reduce is not None:
+            mean = reduce(torch.from_numpy(self.n * mean)).numpy() / n
+            apart = reduce(torch.from_numpy(apart + self.n * (self.mean - mean) ** 2)).numpy()
         scale = np.sqrt(apart / n)
-        return mean, np.where(scale > 1e-7 * np.maximum(np.abs(mean), 1e-30), scale, 1.0)
+        return n, mean, np.where(scale > 1e-7 * np.maximum(np.abs(mean), 1e-30), scale, 1.0)
