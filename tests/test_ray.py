@@ -263,6 +263,14 @@ def test_what_answers_but_is_no_ray_is_refused(answer):
         thread.join()
 
 
+def test_what_never_answers_is_not_awaited_for_ever(monkeypatch):
+    monkeypatch.setattr(tasks, "PATIENCE", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with raises(f"{address} cannot be reached: timed out; start one with `ray start --head`", ConnectionError):
+            tasks.check_answers(address)
+
+
 def test_a_ray_answers(cluster):
     tasks.check_answers(cluster.address)
 

@@ -526,6 +526,22 @@ def test_averaged_gradients_alone_are_not(spread_runs):
     assert (found["logits"] - one.logits(blobs()[0])).abs().max() > 0.01
 
 
+def test_a_step_has_one_sum_for_the_risks_and_one_for_the_gradients():
+    """Labels are counted for many steps at once, and scores come once per epoch."""
+    sums = []
+
+    def counted(tensor):
+        sums.append(tuple(tensor.shape))
+        return tensor
+
+    X, y_bar = spread_data("single")
+    spread_population("ascent", False, counted).fit(X, y_bar, max_epochs=3, validation_rows=np.arange(60))
+    n_steps, gradients = 3 * -(-len(X) // 48), 2 * sum(p.numel() for p in mlp().parameters())
+    assert n_steps > 10
+    assert sums.count((2, K)) == sums.count((gradients,)) == n_steps  # of two runs
+    assert len(sums) == 2 * n_steps + 3 * 3 + 1  # per epoch labels and two kinds of scores; shares before the first
+
+
 def test_a_sum_needs_processes():
     with raises("a process group must be initialised first: torch.distributed.init_process_group('gloo')"):
         SumOver()
