@@ -19,6 +19,7 @@ from helpers import as_sets, assert_same_runs, is_rows, raises
 from naysayer import ComplementaryClassifier, Population, complement, networks, objectives, open_stream
 from naysayer.data import stream as files
 from naysayer.data.stream import TableShards
+from naysayer.engine import stream as stream_module
 from naysayer.engine.stream import Block, Moments, Stream, read_ahead
 from naysayer.features import stream as features
 from naysayer.features.tables import Columns
@@ -266,6 +267,21 @@ def test_held_out_rows_are_a_fixed_share_and_never_too_many():
     assert (labels == y_bar[held_out]).all()
     assert set(dealt(stream)[0]) == set(range(4950))  # numbered among those to train on
     assert int(stream.survey().counts[0].sum()) == 4950
+
+
+def test_no_shard_needs_memory_for_each_of_its_rows(monkeypatch):
+    """A CSV file is one shard, whatever its size."""
+    X, _, y_bar = blobs(5000)
+    whole = Stream(Arrays(X, y_bar, [4900, 100]), memory=3000)
+    whole.hold_out(0.5, most=50)
+    rows = dealt(whole)
+    monkeypatch.setattr(stream_module, "_CODES_AT_ONCE", 70)
+    codes = Stream._codes
+    monkeypatch.setattr(Stream, "_codes", lambda self, first, n: codes(self, first, n) if n <= 70 else None)
+    stream = Stream(Arrays(X, y_bar, [4900, 100]), memory=3000)
+    stream.hold_out(0.5, most=50)
+    assert (dealt(stream) == rows).all()
+    assert stream.n_rows == 4950
 
 
 def test_moments_are_those_of_all_rows():

@@ -36,6 +36,7 @@ MEMORY = 256 << 20  # bytes of the two windows, the one that is dealt from and t
 LEG_ROWS = 5_000_000  # after which the engine scores and may save: an epoch to it, a part of a pass to us
 MOST_HELD_OUT = 100_000  # rows, which stay in memory
 _AT_ONCE = 1 << 21  # numbers of inputs that are dealt at once
+_CODES_AT_ONCE = 1 << 18
 _TWICE_63 = 1 << 63
 
 T = TypeVar("T")
@@ -261,9 +262,7 @@ class Stream(Source):
         """Below what the codes of rows to be held out are, where the number of rows is known before they are read."""
         assert self.sizes is not None
         below = int(min(share, 2 * most / max(1, self.sizes.sum())) * _TWICE_63)
-        starts = np.cumsum(self.sizes) - self.sizes
-        codes = map(self._codes, starts.tolist(), self.sizes.tolist()) if below else ()
-        low = np.concatenate([np.empty(0, np.int64), *(found[found < below] for found in codes)])
+        low = np.concatenate([np.empty(0, np.int64), *(c[c < below] for _, c in self._all_codes() if below)])
         return below if len(low) <= most else int(np.partition(low, most)[most])
 
     def _count(self, labels: Array) -> Tensor:
@@ -274,6 +273,14 @@ class Stream(Source):
         """Numbers from 0 to 2**63 by which rows are held out, the same in every pass."""
         rows = np.arange(first, first + n, dtype=np.uint64)
         return (_mixed(_mixed(np.array([self.seed + 1], np.uint64)) + rows) >> np.uint64(1)).astype(np.int64)
+
+    def _all_codes(self) -> Iterator[tuple[int, Array]]:
+        """The codes of all rows with their shards, some at a time: a shard may have more than memory has room for."""
+        assert self.sizes is not None
+        starts = np.cumsum(self.sizes) - self.sizes
+        for shard, (start, size) in enumerate(zip(starts.tolist(), self.sizes.tolist())):
+            for first in range(0, size, _CODES_AT_ONCE):
+                yield shard, self._codes(start + first, min(_CODES_AT_ONCE, size - first))
 
     def _blocks(self, shard: int) -> Iterator[Block]:
         """A shard's blocks; one that has changed since it was counted is refused."""
@@ -308,8 +315,9 @@ class Stream(Source):
         check_batch(batch_size, self.part[1])
         found = self.survey()
         assert self.sizes is not None
-        held_out = [int(self.is_held_out(i).sum()) for i in range(len(self.sizes))] if self._below[0] else 0
-        self.train_sizes = self.sizes - held_out
+        self.train_sizes = self.sizes.copy()
+        for shard, codes in self._all_codes() if self._below[0] else ():
+            self.train_sizes[shard] -= np.count_nonzero(codes < self._below[0])
         if not self.train_sizes.any():
             raise ValueError("a stream must have rows to train on; all were held out; hold out less")
         _check_part(self.part, self.train_sizes)
@@ -319,9 +327,11 @@ class Stream(Source):
         x, y = (part[rank * n // size : (rank + 1) * n // size] for part in found.held_out)
         self._judging = (torch.from_numpy(self.ready(x)).to(device), torch.from_numpy(y).to(device))
 
-    def is_held_out(self, shard: int) -> Array:
+    def is_held_out(self, shard: int, start: int = 0, stop: int | None = None) -> Array:
+        """Whether rows of a shard are held out, (n,); all of them, or some neighbours."""
         assert self.sizes is not None
-        return self._codes(int(self.sizes[:shard].sum()), int(self.sizes[shard])) < self._below[0]
+        stop = int(self.sizes[shard]) if stop is None else stop
+        return self._codes(int(self.sizes[:shard].sum()) + start, stop - start) < self._below[0]
 
     def _leg(self, epoch: int) -> tuple[list[int], int, Array, int]:
         """This process's shards of a pass, at which of their rows an epoch begins, and each process's rows and steps.
@@ -372,11 +382,10 @@ class Stream(Source):
                 skipped -= int(self.train_sizes[shard])
                 continue
             at, here = 0, int(offsets[shard])
-            held_out = self.is_held_out(shard) if self._below[0] else None
             for block in self._blocks(shard):
                 x, y = block.inputs, block.labels
-                if held_out is not None:
-                    kept = np.flatnonzero(~held_out[at : at + len(x)])
+                if self._below[0]:
+                    kept = np.flatnonzero(~self.is_held_out(shard, at, at + len(x)))
                     at += len(x)
                     x, y = x[kept], y[kept]
                 if skipped:
