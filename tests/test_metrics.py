@@ -1062,8 +1062,10 @@ def test_accumulators_that_cannot_be_are_refused():
         one.update([[True, False, False]], [1])
     with raises("`sample_weight` must be given in all updates, or in none; got both"):
         one.update([0], [1], sample_weight=[2.0])
-    with raises("accumulators must be of one metric and options; got accuracy_score and risk"):
+    with raises("accumulators must be of one metric and options to be merged; got accuracy_score and risk {'loss': "):
         one.merge(make("risk", 3))
+    with raises("got accuracy_interval {'confidence': 0.9} and accuracy_interval {'confidence': 0.95}"):
+        make("accuracy_interval", 3, confidence=0.9).merge(make("accuracy_interval", 3))
     with raises("tallies must be of the same classes, predictions and transition matrix to be merged"):
         one.merge(make("accuracy_score", 4))
     with raises("risk takes labels and one array (N, K); got 0"):

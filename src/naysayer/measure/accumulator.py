@@ -95,7 +95,8 @@ class Accumulator:
     def merge(self, other: Accumulator) -> None:
         """Add what another accumulator of the same metric has seen, such as one of another process."""
         if (self.metric, self.options) != (other.metric, other.options):
-            raise ValueError(f"accumulators must be of one metric and options; got {self.metric} and {other.metric}")
+            told = (f"{total.metric} {total.options or ''}".strip() for total in (self, other))
+            raise ValueError(f"accumulators must be of one metric and options to be merged; got {' and '.join(told)}")
         for mine, theirs in zip(self._tallies, other._tallies, strict=True):
             mine.merge(theirs)
         for total, more in zip(self._totals, other._totals, strict=True):
