@@ -603,6 +603,11 @@ def test_what_is_said_of_streams_and_of_scale_is_what_was_measured():
     page, found = " ".join(PAGES["docs/scale.md"].split()), result("stream")
     part, limit = found["part"], found["limit_mb"]
     assert f"within {limit:,} MB, {found['bytes'] / 1e9:.2f} GB" in page
+    assert found["rows"] == 1e8
+    assert (
+        f"A hundred million rows were trained on, predicted and evaluated [within {limit / 1000:.1f} GB"
+        in PAGES["README.md"]
+    )
     speeds = [part["rows"] / part[name] for name in ("seconds", "seconds_streamed")]
     assert "{:,.0f} rows per second in memory and {:,.0f} streamed".format(*speeds) in page
     assert part["largest_difference"] == 0  # "the same network, bit for bit"
