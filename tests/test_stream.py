@@ -865,7 +865,8 @@ def test_the_commands_stream_several_files(naysayer, folder, tmp_path):
     assert naysayer("predict", model, folder, "--json").json == naysayer("predict", model, whole, "--json").json
     copied = naysayer("predict", model, folder, "--id", "x1").out.splitlines()[0]
     assert copied == "row,x1,prediction,probability"
-    streamed = naysayer("evaluate", model, folder, "--json").json
+    assert naysayer("predict", model, f"file://{folder}", "--probabilities") == one  # an address of a folder
+    streamed = naysayer("evaluate", model, f"file://{folder}", "--json").json
     assert streamed.pop("rows") == 600
     in_memory = naysayer("evaluate", model, whole, "--json").json
     assert streamed["labels"].split(" (")[0] == in_memory["labels"].split(" (")[0]
@@ -898,6 +899,15 @@ def test_the_command_says_what_is_wrong_in_one_line(naysayer, folder, tmp_path, 
     assert done.code == 2
     assert words in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_addresses_of_files_are_told_from_those_of_databases(naysayer, tmp_path):
+    for address in ("nowhere://bucket/folder", "nowhere://bucket/part-*.csv"):
+        done = naysayer("train", address, "--label", "answer", "--out", tmp_path)
+        assert done.err.startswith(f"naysayer: a stream's address must be one that fsspec can open; got {address}; ")
+    for address in ("postgresql://me:a*b@host/answers", "mysql://host/answers.csv"):
+        done = naysayer("train", address, "--label", "answer", "--out", tmp_path)
+        assert "--label is for tables; " in done.err
 
 
 def test_a_checkpoint_of_other_files_is_refused(naysayer, folder, tmp_path, monkeypatch):

@@ -300,6 +300,7 @@ def _plain(value: Any) -> Any:
 # ---- streams ----------------------------------------------------------------------------------------------------
 
 
+DATABASES = ("sqlite", "postgresql", "postgres", "mysql", "mariadb", "mssql", "oracle")  # as their addresses begin
 STREAMED = (".parquet", ".csv", ".tsv")  # endings of tables that are read part by part
 Memory = Annotated[
     int | None,
@@ -324,5 +325,5 @@ def is_streamed(places: list[str], memory: int | None) -> bool:
 
 
 def is_address_of_files(place: str) -> bool:
-    """Whether an address such as s3://bucket/part-*.parquet is of tables, and not of a database."""
-    return place.split("?")[0].lower().endswith(STREAMED) or "*" in place
+    """Whether an address such as s3://bucket/folder is of tables, and not of a database."""
+    return place.partition("://")[0].partition("+")[0].lower() not in DATABASES

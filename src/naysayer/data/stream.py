@@ -55,7 +55,10 @@ def find_files(places: Place | Iterable[Place]) -> tuple[Any, list[str]]:
         if "://" in place:
             import fsspec
 
-            system, path = fsspec.core.url_to_fs(place)
+            try:
+                system, path = fsspec.core.url_to_fs(place)
+            except (ValueError, ImportError) as error:  # of a package that it needs for this address
+                raise ValueError(f"a stream's address must be one that fsspec can open; got {place}; {error}") from None
             here = _within(path, system.exists, system.isdir, system.find, system.glob)
         else:
             here = _within(place, lambda p: Path(p).exists(), lambda p: Path(p).is_dir(), _walk, glob.glob)
