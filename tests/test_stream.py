@@ -259,6 +259,9 @@ def test_held_out_rows_are_a_fixed_share_and_never_too_many():
     stream.hold_out(0.1)
     n = len(stream.survey().held_out[0])
     assert 400 < n < 600
+    few = Stream(Arrays(X, y_bar, [1000] * 5), memory=10_000)
+    few.hold_out(0.1)
+    assert len(few.survey().held_out[0]) == 10_000 // 8 // (4 * 5 + K + 32)  # whose inputs memory is bounded, too
     stream.hold_out(0.5, most=50)
     x, labels = stream.survey().held_out
     assert len(x) == 50
@@ -272,13 +275,13 @@ def test_held_out_rows_are_a_fixed_share_and_never_too_many():
 def test_no_shard_needs_memory_for_each_of_its_rows(monkeypatch):
     """A CSV file is one shard, whatever its size."""
     X, _, y_bar = blobs(5000)
-    whole = Stream(Arrays(X, y_bar, [4900, 100]), memory=3000)
+    whole = Stream(Arrays(X, y_bar, [4900, 100]), memory=30_000)
     whole.hold_out(0.5, most=50)
     rows = dealt(whole)
     monkeypatch.setattr(stream_module, "_CODES_AT_ONCE", 70)
     codes = Stream._codes
     monkeypatch.setattr(Stream, "_codes", lambda self, first, n: codes(self, first, n) if n <= 70 else None)
-    stream = Stream(Arrays(X, y_bar, [4900, 100]), memory=3000)
+    stream = Stream(Arrays(X, y_bar, [4900, 100]), memory=30_000)
     stream.hold_out(0.5, most=50)
     assert (dealt(stream) == rows).all()
     assert stream.n_rows == 4950
@@ -757,6 +760,13 @@ def test_a_schedule_counts_passes(folder):
 def test_what_needs_all_rows_is_refused_on_a_stream(folder, options, words):
     with raises(words):
         ComplementaryClassifier(**options, random_state=0).fit(open_stream(folder, label="answer"))
+
+
+def test_too_few_rows_to_judge_by_are_refused():
+    X, _, y_bar = blobs(100)
+    wide = Stream(Arrays(np.repeat(X, 100, axis=1), y_bar, [100]), memory=4000)
+    with raises("a stream must have at least 2 labelled rows to hold out, and others to learn from; got 1 of 100; add"):
+        ComplementaryClassifier("forward", random_state=0).fit(wide)
 
 
 def test_labels_beside_a_stream_are_refused(folder):

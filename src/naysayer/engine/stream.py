@@ -173,7 +173,10 @@ class Stream(Source):
     # ---- what is known of the data ------------------------------------------------------------------------------
 
     def hold_out(self, share: float, most: int = MOST_HELD_OUT) -> None:
-        """Keep a share of the rows, at most so many, from every run; they stay in memory, and judge the runs."""
+        """Keep a share of the rows from every run, at most so many, and what an eighth of `memory` holds.
+
+        They stay in memory, and judge the runs.
+        """
         self._held_out, self._survey = (share, most), None
 
     def standardize(self, center: Array | None = None, scale: Array | None = None) -> None:
@@ -208,8 +211,7 @@ class Stream(Source):
             settings = [self.n_classes, self.seed, self._held_out, self.memory, self.leg_rows]
             data = [self.shards.names, self.sizes]
             self.together.agree({"data": fingerprint(data), "the stream's settings": fingerprint(settings)})
-        share, most = self._held_out
-        below = int(share * _TWICE_63) if self.sizes is None else self._threshold(share, most)
+        (share, most), below = self._held_out, 0
         kept: list[tuple[Array, ...]] = []  # hashes, numbers, inputs and labels of rows that may be held out
         moments, counts = Moments(), torch.zeros(2, self.n_classes + 1, dtype=torch.float64)
         example: Array | None = None
@@ -217,6 +219,10 @@ class Stream(Source):
         owners = _dealt_evenly(sizes if self.sizes is None else self.sizes, self.part[1])
         own = np.flatnonzero(owners == self.part[0]).tolist()
         for shard, block in read_ahead((i, block) for i in own for block in self._blocks(i)):
+            if example is None:
+                example = block.inputs[:1].copy()
+                most = min(most, max(1, self.memory // 8 // self._bytes(example)))
+                below = int(share * _TWICE_63) if self.sizes is None else self._threshold(share, most)
             before = sizes if self.sizes is None else self.sizes
             first = int(before[:shard].sum() + sizes[shard])
             codes = self._codes(first, len(block.inputs))
@@ -224,11 +230,12 @@ class Stream(Source):
             with rows_of(self.shards.names[shard], block.first):
                 labels, _ = check_labels(block.labels, self.n_classes)
                 moments.add(block.inputs)
-            example = block.inputs[:1].copy() if example is None else example
             counts += self._count(labels)
             chosen = np.flatnonzero(codes < below)
-            kept.append((codes[chosen], first + chosen, block.inputs[chosen], labels[chosen]))
-            if sum(len(codes) for codes, *_ in kept) > max(2 * most, most + 10_000):
+            x = block.inputs[chosen]
+            x = x if x.dtype == np.uint8 else x.astype(np.float32, copy=False)
+            kept.append((codes[chosen], first + chosen, x, labels[chosen]))
+            if sum(len(codes) for codes, *_ in kept) > 2 * most:
                 kept, below = _lowest(kept, most, below)
         kept, below = _lowest(kept, most, below)
         if example is None or moments.n == 0:
@@ -238,7 +245,6 @@ class Stream(Source):
         self.sizes, self._below = sizes if self.sizes is None else self.sizes, np.array([below])
         if self.together is not None:
             counts, (x, labels) = self.together(counts), held_out
-            x = x.astype(np.uint8 if x.dtype == np.uint8 else np.float32, copy=False)
             self._check_alike(x, labels)
             rows, *held_out = (self.together.rows(torch.from_numpy(part)).numpy() for part in (rows, x, labels))
             held_out = [part[np.argsort(rows)] for part in held_out]  # as one process finds them
@@ -368,9 +374,11 @@ class Stream(Source):
 
     def _steps_per_window(self, size: int) -> int:
         """How many steps of so many rows fit into half the memory."""
-        example = self.survey().example
-        width = example.size * (1 if example.dtype == np.uint8 else 4)
-        return max(1, self.memory // 2 // (width + self.n_classes + 32) // size)
+        return max(1, self.memory // 2 // self._bytes(self.survey().example) // size)
+
+    def _bytes(self, example: Array) -> int:
+        """What a row takes, with its label and numbers."""
+        return int(example.size * (1 if example.dtype == np.uint8 else 4) + self.n_classes + 32)
 
     def _windows(self, shards: list[int], start: int, left: int, most: int) -> Iterator[tuple[Array, ...]]:
         """Gather rows to train on into windows: inputs, labels, and their numbers among all rows to train on."""

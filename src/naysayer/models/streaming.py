@@ -40,8 +40,8 @@ def fit_stream(
 ) -> ComplementaryClassifier:
     """Train networks on a stream, one run for each member unless `n_seeds` says more.
 
-    All runs hold out the same share of the rows, at most 100,000. How members are pooled is fitted to some of these,
-    and others of them judge the pool, as in memory.
+    All runs hold out the same share of the rows, at most 100,000 and what an eighth of the stream's memory holds. How
+    members are pooled is fitted to some of these, and others of them judge the pool, as in memory.
     """
     if y_bar is not None or sample_weight is not None:
         raise ValueError("`y_bar` and `sample_weight` must be None where `X` is a stream, which has the labels")
@@ -88,7 +88,7 @@ def _surveyed(model: ComplementaryClassifier, stream: Stream) -> tuple[Examples,
     if len(said) < 2 or n < 4:
         raise ValueError(
             f"a stream must have at least 2 labelled rows to hold out, and others to learn from; got {len(said)} of "
-            f"{n}; add more, or raise `validation_fraction`"
+            f"{n}; add more, or raise `validation_fraction` or the stream's `memory`"
         )
     inputs = torch.from_numpy(stream.ready(x[said]))
     told = np.broadcast_to(np.int64(0), (n,))  # the number of labels is all that is asked of it
