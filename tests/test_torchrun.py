@@ -250,16 +250,21 @@ def work(rank, folder):
         [*train, "--out", folder / f"other{rank}"],
         [*train, "--out", folder / "flowers"],
     ):
-        together.store.set("told", "0")
-        torch.distributed.barrier()
+        forget_told(together)
         found["codes"].append(command(*arguments))
         sys.stdout, sys.stderr = out, errors
         torch.distributed.barrier()
-    together.store.set("told", "0")
-    torch.distributed.barrier()
+    forget_told(together)
     stream_module.SAMPLE_ROWS = 4  # of which none tells what is wrong
     found["codes"].append(command(*streamed, folder / "other", folder / "wrong"))  # one of them finds it, and ends
     torch.save(found, folder / f"{rank}.pt")
+
+
+def forget_told(together):
+    """Let the next mistake be told, too. What is set is not waited for, so it is asked for before others go on."""
+    together.store.set("told", "0")
+    together.store.get("told")
+    torch.distributed.barrier()
 
 
 def command(*arguments):
