@@ -6,7 +6,7 @@
 The items are 1,297 of scikit-learn's digits, and the other 500 judge the model. With `--data` they are 1,297 of the
 first 3,000 photos of CIFAR-10's training set in FOLDER/cifar10, and the first 1,000 of its test set judge: enlarged to
 the size that EfficientNet-Lite0 was trained on, and turned into the first 64 principal components of its features. A
-seed draws the items, the questions and the mistakes; 0 and 1 were in view when the policies were found.
+seed draws the items, the questions and the mistakes; 0, 1 and 10 to 14 were in view when the policies were found.
 
 Three small networks are trained from scratch on every 100 answers (from 2,000 on, every 500); the questions in between
 come from the last ones, as `naysayer ask` draws them. Random questions settle an item by a yes or by all classes but
