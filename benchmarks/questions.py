@@ -6,12 +6,13 @@
 The items are 1,297 of scikit-learn's digits, and the other 500 judge the model. With `--data` they are 1,297 of the
 first 3,000 photos of CIFAR-10's training set in FOLDER/cifar10, and the first 1,000 of its test set judge: enlarged to
 the size that EfficientNet-Lite0 was trained on, and turned into the first 64 principal components of its features. A
-seed draws the items, the questions and the mistakes; 0 and 1 were in view when the policies were found.
+seed draws the items, the questions and the mistakes; 0, 1 and 10 to 14 were in view when the policies were found.
 
 Three small networks are trained from scratch on every 100 answers (from 2,000 on, every 500); the questions in between
 come from the last ones, as `naysayer ask` draws them. Random questions settle an item by a yes or by all classes but
-one ruled out; guided ones as `Guide` says. Guided questions begin once 60 % of the predictions are surely right, as
-estimated by answers that had no part in them.
+one ruled out; guided ones as `Guide` says. Guided questions begin once 20 % of the predictions, twice as
+many as by chance, are surely right, as estimated by answers that had no part in them, and two items of each class were
+found; or once 60 % are.
 
 `--coverage` repeats small guided, random and switched projects, and counts how often the interval that may be looked at
 after every answer misses the truth at any of ten looks.
@@ -34,7 +35,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from common import finished, hardware, save
-from naysayer.collect.guiding import CHECKS, RANDOM, RELIABLE, Guide, combine, read_guidance
+from naysayer.collect.guiding import CHECKS, RANDOM, Guide, combine, may_guide, read_guidance
 from naysayer.collect.questions import Candidate, Pool
 from naysayer.data.datasets import load
 from naysayer.features import Photos
@@ -149,7 +150,7 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, dict[str, Any]]
         right = float((predict(network, X_test).argmax(axis=1) == y_test).mean())
         if guided_rows or n % 500 == 0 or (policy != "random" and n <= 1_000):  # before guiding, two more trainings
             interval, always = judge(asked, guided_rows, X, place, error_rate, seed, n_classes, policy)
-        if policy != "random" and (guide is not None or interval.low >= RELIABLE):
+        if policy != "random" and (guide is not None or may_guide(interval.low, (votes > 0).sum(axis=0))):
             expected = combine(p, votes, max(error_rate, LEAST_ERROR))
             guide = Guide(ids, expected, votes.copy(), max(error_rate, LEAST_ERROR), float(n), policy)
         done = settled(guide, votes)

@@ -14,9 +14,10 @@ import pytest
 from helpers import assert_frequencies, raises
 from naysayer.collect.asking import describe
 from naysayer.collect.exchange import export, import_answers
-from naysayer.collect.guiding import CHECKS, RANDOM, Guide, combine, read_guidance
+from naysayer.collect.guiding import CHECKS, RANDOM, RELIABLE, Guide, combine, may_guide, read_guidance
 from naysayer.collect.judging import compare_yes, differing, label_accuracy
 from naysayer.collect.languages import languages
+from naysayer.collect.learn import add_training, train
 from naysayer.collect.records import Answer, Project, Standing
 from naysayer.collect.store import Store
 from naysayer.collect.trainer import Trainer
@@ -130,6 +131,14 @@ def test_an_item_that_came_later_is_not_guided():
     guide = guide_of()
     guide.update({"new": (votes(1, 0, 0), 1)})
     assert not guide.settled.any()
+
+
+def test_a_model_guides_when_surely_twice_as_good_as_chance_and_every_class_was_found():
+    found, missing = np.full(10, 2), np.array([1] + [9] * 9)
+    assert [may_guide(accuracy, found) for accuracy in (0.19, 0.2, 0.5)] == [False, True, True]
+    assert [may_guide(accuracy, missing) for accuracy in (0.2, 0.59, RELIABLE)] == [False, False, True]
+    for n_classes in (2, 3):  # where twice chance is more than what suffices anyway
+        assert [may_guide(accuracy, np.full(n_classes, 9)) for accuracy in (0.59, RELIABLE)] == [False, True]
 
 
 def test_combining_is_the_product_of_what_model_and_people_say():
@@ -417,3 +426,18 @@ def test_the_trainer_turns_guidance_on_when_the_model_is_reliable(tmp_path):
         assert detail["guides"]
         assert sum(detail["shares"]) == pytest.approx(1, abs=1e-6)
         assert any(one.guidance for one in store.standing())
+
+
+@pytest.mark.parametrize(("found", "guides"), [(4, [False, True, True]), (3, [False, False, True])])
+def test_what_guides_depends_on_the_accuracy_and_on_the_classes_that_were_found(tmp_path, found, guides):
+    with Store.open(
+        tmp_path / "answers.db", project=Project(tuple("abcd"), questions="guided"), random_state=0
+    ) as store:
+        items = [record_item({"height": i}, f"row {i}") for i in range(80)]
+        store.register(items)
+        answer_all(store, {item.id: i * found // 80 for i, item in enumerate(items)}, most=200)
+        trained = train(store, network="linear", max_epochs=5, n_seeds=2, device="cpu")
+        for low in (0.49, 0.5, 0.6):
+            trained.model.estimated_accuracy_ = Interval(0.8, low, 0.9)
+            add_training(store, trained)
+        assert [one.detail["guides"] for one in store.trainings()] == guides

@@ -34,7 +34,8 @@ Ints = NDArray[np.int64]
 RANDOM = 0.1
 CHECKS = {"labels": 0.1, "model": 0.1, "accuracy": 0.9}
 BELIEVED = 0.9  # the share of a model's probabilities that counts; the rest says that it may be anything
-RELIABLE = 0.6  # the accuracy that a model surely has before it guides: its suggestions get yes more often than no
+RELIABLE = 0.6  # the accuracy that surely makes a model a guide: its suggestions get yes more often than no
+FOUND = 2  # items of each class that people must have found before a less accurate model guides
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,25 @@ def read_guidance(text: str) -> Guidance:
     except (TypeError, ValueError):
         raise ValueError(f"a question's guidance must be what `ask` stored; got {text[:50]!r}") from None
     return found
+
+
+def may_guide(accuracy: float, n_found: Ints) -> bool:
+    """Tell whether a model may guide: it is surely reliable, or twice as good as chance and every class was found.
+
+    A model knows nothing of a class that nobody has said yes to yet. It would not suggest it, so that few answers
+    would ever name it.
+
+    Parameters
+    ----------
+    accuracy : the model's, at the least.
+    n_found : (K,) the number of items that people said are of each class.
+
+    Examples
+    --------
+    >>> may_guide(0.5, np.array([4, 7, 3, 2])), may_guide(0.5, np.array([4, 7, 3, 0]))
+    (True, False)
+    """
+    return accuracy >= RELIABLE or (accuracy >= 2.0 / len(n_found) and int(n_found.min()) >= FOUND)
 
 
 def combine(p: Floats, votes: Ints, error_rate: float) -> Floats:

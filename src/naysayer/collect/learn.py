@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.collect.guiding import RELIABLE, combine
+from naysayer.collect.guiding import combine, may_guide
 from naysayer.collect.store import Store
 from naysayer.data.items import Item
 from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
@@ -351,11 +351,14 @@ def _agreement(trained: Trained) -> dict[str, Interval]:
 
 def _add_belief(store: Store, trained: Trained, at: float) -> dict[str, Any]:
     """Add what a model expects of all items that it saw, if it can be relied on; give what is needed beside it."""
-    if trained.judged is None or trained.expected is None or trained.accuracy.low < RELIABLE:
+    if trained.judged is None or trained.expected is None:
+        return {"guides": False}
+    said = trained.judged.answers
+    if not may_guide(trained.accuracy.low, (said.votes > 0).sum(axis=0)):
         return {"guides": False}
     items = [item.id for item in trained.judged.items]
     votes = np.zeros(trained.expected.shape, dtype=np.int64)
-    votes[: len(trained.judged.answers.items)] = trained.judged.answers.votes
+    votes[: len(said.items)] = said.votes
     unknown = np.isnan(trained.expected)
     p = np.where(unknown, 1.0 / trained.expected.shape[1], trained.expected)
     expected = combine(p, votes, max(trained.error_rate, LEAST_ERROR))
