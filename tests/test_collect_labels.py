@@ -508,6 +508,12 @@ def test_doctor_says_what_is_odd_in_a_store(tmp_path, naysayer):
         store.answer(Answer("last", "guided", row["annotator"], "no"))
     guided = naysayer("doctor", tmp_path / "guided.db").out
     assert "note: Class shares rest on the answers before guided questions began." in guided
+    with Store.open(tmp_path / "guided.db") as store:  # about the likeliest class, and rarer than checks alone are
+        store.load("question", [row | {"id": "odd", "class_index": 1}])
+        store.answer(Answer("odd", "odd", row["annotator"], "no"))
+    refused = naysayer("doctor", tmp_path / "guided.db")
+    assert refused.code == 2
+    assert f"the one about item {item.id!r} is stored with less; it was not drawn by `ask`" in refused.err
 
 
 # ---- Prodigy's choices -----------------------------------------------------------------------------------------------

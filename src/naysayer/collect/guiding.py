@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.collect.questions import Draw
-from naysayer.collect.records import GOALS
+from naysayer.collect.records import GOALS, Standing
 from naysayer.measure.settling import SETTLED
 
 Floats = NDArray[np.float64]
@@ -84,6 +84,17 @@ def read_guidance(text: str) -> Guidance:
     except (TypeError, ValueError):
         raise ValueError(f"a question's guidance must be what `ask` stored; got {text[:50]!r}") from None
     return found
+
+
+def drawn_with(how: Guidance, one: Standing, n_classes: int) -> tuple[float, float]:
+    """Give N times the probability of a question, and the least that this is for the likeliest class of any item."""
+    chance, least = how.n_items * how.item_probability * one.probability, how.checks + RANDOM / n_classes
+    if one.class_index == how.likeliest and chance < least - 1e-9:
+        raise ValueError(
+            f"a guided question about the likeliest class must be as likely as checks make it; the one about item "
+            f"{one.item_id!r} is stored with less; it was not drawn by `ask`"
+        )
+    return chance, least
 
 
 def may_guide(accuracy: float, n_found: Ints) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from naysayer.collect.guiding import RANDOM, Guidance, read_guidance
+from naysayer.collect.guiding import Guidance, drawn_with, read_guidance
 from naysayer.collect.records import Standing, Training
 from naysayer.measure.adaptive import contributions, corrected, latest_interval
 from naysayer.measure.intervals import Interval, within
@@ -63,10 +63,9 @@ def label_accuracy(
     if not rows:
         return None
     yes = np.array([one.value == "yes" for one, _ in rows])
-    chance = np.array([how.n_items * how.item_probability * one.probability for one, how in rows])
+    chance, floor = np.array([drawn_with(how, one, n_classes) for one, how in rows]).T
     now, certainty = np.array([(how.now, how.certainty) for _, how in rows]).T
     about = np.array([one.class_index == how.likeliest for one, how in rows])
-    floor = np.array([how.checks for _, how in rows]) + RANDOM / n_classes
 
     def values(error_rate: float) -> tuple[Floats, Floats]:
         reach = (1.0 - error_rate) / (1.0 - 2.0 * error_rate) / floor
@@ -98,7 +97,7 @@ def compare_yes(given: Sequence[Standing], trainings: Sequence[Training], classe
     rows = [(one, how) for one, how in guided_answers(given) if how.training in shares]
     yes = np.array([one.value == "yes" for one, _ in rows], dtype=np.float64)
     asked = np.array([one.class_index for one, _ in rows], dtype=np.int64)
-    chance = np.array([how.n_items * how.item_probability * one.probability for one, how in rows])
+    chance = np.array([drawn_with(how, one, len(classes))[0] for one, how in rows])
     expected = np.array([how.expected for _, how in rows])
     base = np.array([shares[how.training] for _, how in rows]).reshape(len(rows), len(classes))
     said = [one for one in first.values() if one.value != "skip"]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from naysayer.collect.guiding import RANDOM, read_guidance
+from naysayer.collect.guiding import drawn_with, read_guidance
 from naysayer.collect.records import Annotator, Project, Standing, Training
 from naysayer.collect.store import Store
 from naysayer.measure.adaptive import contributions
@@ -61,8 +61,8 @@ def to_said(given: Sequence[Standing], project: Project) -> Said:
             seconds[i] = one.took_ms / 1000
         if one.guidance is not None:
             how = read_guidance(one.guidance)
-            chance[i] = how.n_items * how.item_probability * one.probability
-            now[i], certainty[i], reach[i] = how.now, how.certainty, 1.0 / (how.checks + RANDOM / k)
+            chance[i], floor = drawn_with(how, one, k)
+            now[i], certainty[i], reach[i] = how.now, how.certainty, 1.0 / floor
             about[i] = one.class_index == how.likeliest
             if how.by_chance:
                 n_left = (one.n_classes or k) - 1  # but for a class at which they could not tell
