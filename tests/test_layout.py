@@ -121,6 +121,27 @@ def test_a_package_is_imported_where_it_belongs(package, allowed):
     assert {name for name, tree in modules().items() if package in packages(tree)} <= allowed
 
 
+@pytest.mark.parametrize("package", ["fastapi", "starlette", "uvicorn", "sqlalchemy", "jinja2", "psycopg"])
+def test_the_web_stack_is_imported_by_the_web_apps_alone(package):
+    assert {name.split(".")[0] for name, tree in modules().items() if package in packages(tree)} <= {
+        "collect",
+        "survey",
+    }
+
+
+def texts(tree):
+    """The strings of a module that do something: all but those which stand alone, as docstrings do."""
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return {node.value for node in strings if id(node) not in alone}
+
+
+def test_one_module_knows_the_file_that_describes_a_model():
+    assert texts(ast.parse('def f(x):\n    "a"\n    return f"b {x}" + "c"')) == {"b ", "c"}
+    knowing = {name for name, tree in modules().items() if any("model.json" in text for text in texts(tree))}
+    assert knowing == {"models.description"}
+
+
 @pytest.mark.parametrize(
     "package", ["rich", "matplotlib", "lightgbm", "pyarrow", "pandas", "torchvision", "pooch", "ray"]
 )

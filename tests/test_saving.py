@@ -16,6 +16,7 @@ from naysayer.common.files import write_tensors
 from naysayer.data.items import image_item, record_item, text_item
 from naysayer.data.tables import DataTable
 from naysayer.features.encoder import KINDS, encoder_from_dict, fit_encoder
+from naysayer.models.description import is_finished
 from naysayer.models.encoded import EncodedModel
 from naysayer.models.saving import read_model, write_model
 
@@ -130,6 +131,22 @@ def test_a_folder_that_is_no_model_says_so(tmp_path, text, words):
         read_model(tmp_path)
     with raises("cannot save to", FileExistsError):
         write_model(tmp_path / "model.json", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "finished"),
+    [
+        (None, False),
+        ('{"extra": {}}', True),
+        ('{"extra": {"interrupted": false}}', True),
+        ('{"extra": {"interrupted": true}}', False),
+        *((text, True) for text in ("{", "[1]", "{}", '{"extra": 3}', "[" * 100_000)),  # somebody's, perhaps
+    ],
+)
+def test_a_folder_has_a_finished_model_or_not(tmp_path, text, finished):
+    if text is not None:
+        (tmp_path / "model.json").write_text(text)
+    assert is_finished(tmp_path) is finished
 
 
 # ---- encoders -------------------------------------------------------------------------------------------------

@@ -103,8 +103,11 @@ def test_a_plan_loads_nothing_heavy():
     assert loaded & (HEAVY | {"numpy"}) == set()
 
 
-def test_a_mistake_is_answered_without_loading_anything_heavy():
+def test_a_mistake_is_answered_without_loading_anything_heavy(tmp_path):
     _, loaded = loaded_by("trian", code=2)
+    assert loaded & HEAVY == set()
+    (tmp_path / "model.json").write_text('{"extra": {}}')
+    _, loaded = loaded_by("train", "table.csv", "--label", "not", "--out", str(tmp_path), code=2)
     assert loaded & HEAVY == set()
 
 

@@ -155,24 +155,16 @@ def _try_to_write(folder: Path, what: str) -> None:
 
 
 def check_overwriting(folder: Path, force: bool) -> None:
-    """Ask before a model is overwritten, or refuse where nobody can be asked; an interrupted training may go on."""
-    if force or (folder / "checkpoint").is_dir() or not _has_finished_model(folder):
+    """Ask before a model is overwritten, or refuse where nobody can be asked; an interrupted training may resume."""
+    from naysayer.models.description import is_finished
+
+    if force or (folder / "checkpoint").is_dir() or not is_finished(folder):
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ValueError(f"--out must be a folder without a model; {folder} has one; add --force to overwrite it")
     print(f"{folder} has a model; overwrite it? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise ValueError(f"{folder} keeps its model; give another --out")
-
-
-def _has_finished_model(folder: Path) -> bool:
-    """Whether a folder has a model, other than the best so far of a training that was interrupted."""
-    try:
-        return not json.loads((folder / "model.json").read_text(encoding="utf8"))["extra"].get("interrupted")
-    except FileNotFoundError:
-        return False
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged, or of something else: ask
-        return True
 
 
 def words(text: str | None) -> list[str] | None:

@@ -6,8 +6,8 @@ import os
 
 from naysayer.models.boosting import BoostedClassifier
 from naysayer.models.classifier import ComplementaryClassifier
+from naysayer.models.description import kind_of
 from naysayer.models.reduction import ReductionClassifier
-from naysayer.models.saving import kind_of
 
 Classifier = ComplementaryClassifier | ReductionClassifier | BoostedClassifier
 

@@ -1,6 +1,6 @@
 """A model on the disk: a folder with ``model.json``, which says what it is, and the safetensors file that it names.
 
-This is the only place that reads or writes such folders.
+This is the only place that reads or writes the tensors; :mod:`naysayer.models.description` has the file of words.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from naysayer.common.files import read_tensors, write_tensors, write_text
+from naysayer.common.files import read_tensors, write_tensors
 from naysayer.labels.transition import Estimated
+from naysayer.models.description import FORMAT, NETWORK, PARTS, read_description, write_description
 from naysayer.models.objects import describe, rebuild
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 1
-PARTS = ("settings", "fitted", "extra")
-NETWORK = "ComplementaryClassifier"  # the class of models in folders that name none, as all did once
 Model = TypeVar("Model")
 
 
@@ -50,7 +48,7 @@ def write_model(
     described = {"format": FORMAT, "model": kind} | {part: about[part] for part in PARTS} | {"weights": weights}
     text = json.dumps(described, indent=1, default=numpy_to_json) + "\n"
     write_tensors(folder / weights, tensors, {"format": FORMAT})
-    write_text(folder / "model.json", text)
+    write_description(folder, text)
     for old in folder.glob("weights-*.safetensors"):
         if old.name != weights:
             old.unlink(missing_ok=True)
@@ -59,38 +57,13 @@ def write_model(
 def read_model(folder: str | os.PathLike[str], kind: str = NETWORK) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read what :func:`write_model` wrote of a model of this class: `about` and `tensors`."""
     folder = Path(folder)
-    read = _read(folder)
+    read = read_description(folder)
     if read["model"] != kind:
         raise ValueError(f"{folder} holds a {read['model']}, not a {kind}; use naysayer.models.loading.load_model")
     about, tensors = {part: read[part] for part in PARTS}, read_tensors(folder / read["weights"])[0]
     if kind == NETWORK and isinstance(about["settings"].get("transition"), dict):  # it was estimated
         about["settings"]["transition"] = rebuild(about["settings"]["transition"], tensors)
     return about, tensors
-
-
-def kind_of(folder: str | os.PathLike[str]) -> str:
-    """Name the class of the model in a folder."""
-    return str(_read(Path(folder))["model"])
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    """Read ``model.json``."""
-    try:
-        read = dict(json.loads((folder / "model.json").read_text(encoding="utf8")))
-        if read["format"] != FORMAT:
-            raise ValueError(f"it has format {read['format']}, and this release reads {FORMAT}")
-        about = {part: dict(read[part]) for part in PARTS}
-        if "network" in about["extra"]:  # where models from stores used to keep the name of theirs
-            about["settings"].setdefault("network", about["extra"]["network"])
-        return about | {"model": str(read.get("model", NETWORK)), "weights": Path(str(read["weights"])).name}
-    except NotADirectoryError:
-        raise ValueError(f"a model is a folder; {folder} is a file") from None
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no model at {folder}: it has no model.json") from None
-    except KeyError as error:
-        raise ValueError(f"{folder / 'model.json'} is not a whole model file: it lacks {error}") from None
-    except (ValueError, TypeError, OSError, RecursionError) as error:
-        raise ValueError(f"{folder / 'model.json'} is not a whole model file: {error}") from None
 
 
 def write_estimator(folder: str | os.PathLike[str], model: Any, extra: dict[str, Any] | None, **replaced: Any) -> None:
