@@ -25,8 +25,9 @@ from typer.main import get_command
 
 from helpers import every_command
 from naysayer import ComplementaryClassifier, cli, complement, metrics
+from naysayer.cli import console
 from naysayer.cli.app import _answer
-from naysayer.cli.train import _trial_cells
+from naysayer.cli.trainers import _trial_cells
 from naysayer.common import progress
 from naysayer.data import tables
 from naysayer.data.labels import read_labels
@@ -1015,6 +1016,25 @@ def stores(tmp_path, monkeypatch):
 
 ASK = ["ask", "texts.csv", "--classes", "cat,dog", "--store"]
 SURVEY = ["survey", "survey.toml", "--store"]
+
+
+@pytest.mark.parametrize(
+    ("place", "is_one"),
+    [
+        *(("new.db", True), ("new.SQLITE3", True), ("postgresql://host/base", True), ("s3://bucket/rows", False)),
+        *(("table.csv", False), ("nowhere", False), (".", False)),
+    ],
+)
+def test_a_store_is_known_by_its_name(tmp_path, monkeypatch, place, is_one):
+    (tmp_path / "table.csv").write_text("not\ncat\n")
+    monkeypatch.chdir(tmp_path)
+    assert console.is_store(place) is is_one
+
+
+def test_a_store_is_known_whatever_its_name(stores, refuses):
+    shutil.copy("answers.db", "answers")
+    assert console.is_store("answers")
+    refuses("--label is for tables; answers is a store; leave it out", "train", "answers", "--label", "x", "--out", "m")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naysayer.cli.console import EndLinks, Host, Json, Port, Public, numbers, print_json, words
+from naysayer.cli.console import EndLinks, Host, Json, Port, Public, is_store, numbers, print_json, words
 from naysayer.cli.exchange import begun_or_gone
 from naysayer.common.words import count
 
@@ -107,8 +107,8 @@ def ask(
         "goal": goal,
     }
     wanted = {name: value for name, value in wanted.items() if value is not None}
-    is_store = _is_store(items)
-    if is_store:
+    of_store = items.is_file() and is_store(str(items))
+    if of_store:
         store = str(items)
     elif classes is None and "://" not in store and not Path(store).exists():
         raise ValueError(f"--classes must name the classes to ask about, as {items} is no store: add --classes cat,dog")
@@ -119,7 +119,7 @@ def ask(
         raise ValueError(_by_option(str(error))) from None
     told = {"guidelines": _guidelines(guidelines, names), "language": language}
     _check_links(host, public, open_, invite or [], days)
-    found = [] if is_store else read_items(items, verbose=1)
+    found = [] if of_store else read_items(items, verbose=1)
     with contextlib.ExitStack() as opened:
         with begun_or_gone(store):
             answers, new = _open_store(opened, store, project, wanted, found)
@@ -148,14 +148,6 @@ def _guidelines(path: Path | None, classes: tuple[str, ...]) -> Any:
     from naysayer.collect.guidelines import read_guidelines
 
     return None if path is None else read_guidelines(path, classes)
-
-
-def _is_store(path: Path) -> bool:
-    """Tell whether a file is a SQLite database."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(16) == b"SQLite format 3\0"
 
 
 def _classes_of(place: str) -> tuple[str, ...]:

@@ -124,10 +124,17 @@ def check_target(path: Path, option: str) -> None:
 
 
 def is_store(place: str) -> bool:
-    """Whether a place is a store of answers, by its name."""
+    """Whether a place is a store of answers: a database's address, a name such as answers.db, or a SQLite file."""
     if "://" in place:
         return not is_address_of_files(place)
-    return Path(place).suffix.lower() in (".db", ".sqlite", ".sqlite3")
+    path = Path(place)
+    if path.suffix.lower() in (".db", ".sqlite", ".sqlite3"):
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:  # whoever reads it says what is wrong
+        return False
 
 
 def refuse_options(context: typer.Context, known: set[str], store: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
@@ -19,9 +21,14 @@ from naysayer.cli.console import (
     refuse_given,
     warnings_as_lines,
 )
+from naysayer.common.cells import csv_text
+from naysayer.common.files import whole_file
 from naysayer.common.words import count
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from naysayer.models.encoded import EncodedModel
 
 
@@ -51,66 +58,101 @@ def predict(
 
     Features of pictures are kept on the way: after an interruption the same command resumes.
     """
-    from naysayer.cli.places import read_examples
-    from naysayer.common.cells import csv_text
-    from naysayer.common.files import write_text
     from naysayer.models.encoded import EncodedModel
 
     trained = EncodedModel.load(model, device, verbose=1)
-    place = table[0]
+    streamed = trained.encoder.kind == "table" and is_streamed(table, memory)
     if trained.encoder.kind != "table":
         given = {"--delimiter": delimiter, "--memory": memory, "a second place": table[1:]}
-        refuse_given(given, f"{place} is read by its kind")
-    elif is_streamed(table, memory):
-        _predict_stream(trained, table, id_column, delimiter, memory, probabilities, as_json, out)
-        return
-    examples = read_examples(place, trained.encoder.kind, delimiter)
-    classes = [str(name) for name in trained.model.classes_]
-    shares = [f"P({name})" for name in classes]
-    heads = [examples.head, "prediction", "probability"]
-    copied = examples.column(id_column, trained.about.get("id"), [*heads, *shares])
+        refuse_given(given, f"{table[0]} is read by its kind")
+    parts: Iterable[Part]
     with warnings_as_lines():
-        p = trained.predict_proba(examples.values)
-    rows: list[list[Any]] = [
-        [name, classes[k], round(float(p[i, k]), 6)]
-        for i, (name, k) in enumerate(zip(examples.names, p.argmax(axis=1), strict=True))
-    ]
-    if copied is not None:
-        name, values = copied
-        heads.insert(1, name)
-        for row, value in zip(rows, values, strict=True):
-            row.insert(1, None if value != value else value)  # JSON has no NaN
-    if probabilities:
-        heads += shares
-        rows = [row + [round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
-    text = _as_json(heads, rows) if as_json else csv_text([heads, *rows])
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_text(out, text)
-        print(f"{count(len(rows), 'prediction is', 'predictions are')} in {out}", file=sys.stderr)
+        if streamed:
+            heads, parts = _part_by_part(trained, table, id_column, delimiter, memory)
+        else:
+            heads, parts = _at_once(trained, table[0], id_column, delimiter)
+        n = _write(heads, [str(name) for name in trained.model.classes_], parts, probabilities, as_json, out)
+    if out is not None:
+        print(f"{count(n, 'prediction is', 'predictions are')} in {out}", file=sys.stderr)
 
 
-def _predict_stream(
-    trained: EncodedModel,
-    places: list[str],
-    id_column: str | None,
-    delimiter: str | None,
-    memory: int | None,
-    probabilities: bool,
-    as_json: bool,
-    out: Path | None,
-) -> None:
-    """Predict tables part by part."""
+class Part(NamedTuple):
+    """Examples that were predicted: their names, what is copied beside them, and their probabilities (N, K)."""
+
+    names: Iterable[Any]
+    copied: Iterable[Any] | None
+    p: NDArray[np.float32]
+
+
+def _at_once(
+    trained: EncodedModel, place: str, id_column: str | None, delimiter: str | None
+) -> tuple[list[str], list[Part]]:
+    """Predict what is read whole; give the heads of the names and of what is copied, and one part."""
+    from naysayer.cli.places import read_examples
+
+    examples = read_examples(place, trained.encoder.kind, delimiter)
+    copied = examples.column(id_column, trained.about.get("id"), _taken(examples.head, trained))
+    p = trained.predict_proba(examples.values)
+    if copied is None:
+        return [examples.head], [Part(examples.names, None, p)]
+    return [examples.head, copied[0]], [Part(examples.names, copied[1], p)]
+
+
+def _part_by_part(
+    trained: EncodedModel, places: list[str], id_column: str | None, delimiter: str | None, memory: int | None
+) -> tuple[list[str], Iterator[Part]]:
+    """Open tables that are read part by part; give the heads as :func:`_at_once` does, and the parts as they come."""
     from naysayer.cli import stream
     from naysayer.cli.places import column_to_copy
 
     tables = stream.open_tables(places, delimiter, memory)
-    taken = ["row", "prediction", "probability", *(f"P({name})" for name in trained.model.classes_)]
-    copied = column_to_copy(tables.columns, id_column, trained.about.get("id"), taken)
-    with warnings_as_lines():
-        stream.predict(trained, tables, copied, probabilities, as_json, out)
+    copied = column_to_copy(tables.columns, id_column, trained.about.get("id"), _taken("row", trained))
+
+    def parts() -> Iterator[Part]:
+        n = 0
+        for _, piece, p in stream.predictions(trained, tables, copied=copied):
+            values = None if copied is None else piece.table.columns[copied].tolist()
+            yield Part(range(n, n + len(p)), values, p)
+            n += len(p)
+
+    return ["row"] if copied is None else ["row", copied], parts()
 
 
-def _as_json(heads: list[str], rows: list[list[Any]]) -> str:
-    return json.dumps([dict(zip(heads, row, strict=True)) for row in rows]) + "\n"
+def _taken(head: str, trained: EncodedModel) -> list[str]:
+    """The heads that the output may have anyway."""
+    return [head, "prediction", "probability", *(f"P({name})" for name in trained.model.classes_)]
+
+
+def _write(
+    heads: list[str], classes: list[str], parts: Iterable[Part], probabilities: bool, as_json: bool, out: Path | None
+) -> int:
+    """Write predictions as they come, and give their number; a file is there whole, or not at all."""
+    heads = [*heads, "prediction", "probability"] + [f"P({name})" for name in classes] * probabilities
+    n = 0
+    with _writing(out) as file:
+        file.write("[" if as_json else csv_text([heads]))
+        for part in parts:
+            columns: list[Iterable[Any]] = [part.names]
+            if part.copied is not None:
+                columns.append(None if value != value else value for value in part.copied)  # JSON has no NaN
+            columns.append(classes[k] for k in part.p.argmax(axis=1))
+            shown = [part.p.max(axis=1), *(part.p.T if probabilities else ())]
+            columns += [[round(value, 6) for value in column.astype(float).tolist()] for column in shown]
+            if as_json:
+                rows = (json.dumps(dict(zip(heads, row, strict=True))) for row in zip(*columns, strict=True))
+                file.write(", " * (n > 0) + ", ".join(rows))
+            else:
+                file.write(csv_text(zip(*columns, strict=True)))
+            n += len(part.p)
+        if as_json:
+            file.write("]\n")
+    return n
+
+
+@contextmanager
+def _writing(out: Path | None) -> Iterator[TextIO]:
+    if out is None:
+        yield sys.stdout
+        return
+    with whole_file(out) as temporary, temporary.open("w", encoding="utf8", newline="") as file:
+        yield file

@@ -1,26 +1,19 @@
-"""Tables larger than memory: how the commands train on them, predict them and evaluate on them.
+"""Tables larger than memory: how the commands read them, train on them, predict them and evaluate on them.
 
 Importing this loads torch; the commands do so when they run.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.cli.places import Evaluation, judge
-from naysayer.common.cells import csv_text
 from naysayer.common.checks import check_count
-from naysayer.common.files import whole_file
-from naysayer.common.words import count
 from naysayer.data.stream import BLOCK_ROWS, Piece, StreamLabels, TableShards, table_labels
 from naysayer.engine.stream import MEMORY, Stream, rows_of
 from naysayer.features.stream import encoded_table
@@ -75,48 +68,6 @@ def predictions(
             with rows_of(name, piece.first):
                 p = trained.predict_proba(piece.table)
             yield name, piece, p
-
-
-def predict(
-    trained: EncodedModel, tables: TableShards, copied: str | None, probabilities: bool, as_json: bool, out: Path | None
-) -> None:
-    """Write the predictions of tables as they come; a file is there whole, or not at all."""
-    classes = [str(name) for name in trained.model.classes_]
-    heads = ["row", *([] if copied is None else [copied]), "prediction", "probability"]
-    heads += [f"P({name})" for name in classes] * probabilities
-    n = 0
-    with _writing(out) as file:
-        if as_json:
-            file.write("[")
-        else:
-            file.write(csv_text([heads]))
-        for _, piece, p in predictions(trained, tables, copied=copied):
-            best = p.argmax(axis=1)
-            columns: list[Any] = [range(n, n + len(p))]
-            if copied is not None:
-                columns.append([None if value != value else value for value in piece.table.columns[copied].tolist()])
-            columns.append(np.array(classes, dtype=object)[best].tolist())
-            chosen = [p[np.arange(len(p)), best], *(p.T if probabilities else ())]
-            columns += [[round(value, 6) for value in column.astype(float).tolist()] for column in chosen]
-            if as_json:
-                rows = (json.dumps(dict(zip(heads, row, strict=True))) for row in zip(*columns))
-                file.write(", " * (n > 0) + ", ".join(rows))
-            else:
-                file.write(csv_text(zip(*columns)))
-            n += len(p)
-        if as_json:
-            file.write("]\n")
-    if out is not None:
-        print(f"{count(n, 'prediction is', 'predictions are')} in {out}", file=sys.stderr)
-
-
-@contextmanager
-def _writing(out: Path | None) -> Iterator[TextIO]:
-    if out is None:
-        yield sys.stdout
-        return
-    with whole_file(out) as temporary, temporary.open("w", encoding="utf8", newline="") as file:
-        yield file
 
 
 def evaluate(

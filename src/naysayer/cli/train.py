@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
+from naysayer.cli import trainers
 from naysayer.cli.console import (
     Alpha,
     Categorical,
@@ -26,34 +24,21 @@ from naysayer.cli.console import (
     Ordinary,
     Text,
     Transition,
-    check_label,
     check_overwriting,
     check_report,
     check_writable,
-    column_lines,
     is_store,
     is_streamed,
-    named_interval,
     numbers,
     optional_count,
-    percent,
-    possible,
     print_json,
     read_matrix,
     refuse_options,
     said_of_columns,
-    table_lines,
     warnings_as_lines,
     words,
 )
 from naysayer.common.launched import launched
-
-if TYPE_CHECKING:
-    from naysayer.cli.places import LabelledTable
-    from naysayer.collect.learn import Trained
-    from naysayer.features.tables import Columns, TableEncoder
-    from naysayer.models.classifier import ComplementaryClassifier
-    from naysayer.models.encoded import EncodedModel
 
 # Those that the shell completes.
 METHODS = (
@@ -186,7 +171,6 @@ def train(
 
     Training on a table resumes after an interruption when the same command is run again.
     """
-
     check_writable(out)
     max_epochs = optional_count(epochs, "--epochs")
     check_overwriting(out, force)
@@ -195,13 +179,10 @@ def train(
     place, streamed = table[0], is_streamed(table, memory)
     if launched() and is_store(place):
         raise ValueError(f"torchrun is for tables; {place} is none; train on it without torchrun")
+    learned: trainers.Learned | None
     if is_store(place) and len(table) == 1:
         refuse_options(context, FOR_STORES, place)
-        limit = {} if max_epochs is None else {"max_epochs": max_epochs}
-        how = {"network": network, "recipe": recipe, "random_state": seed, "device": device, "verbose": 1}
-        from_store = _train_on_store(place, **how, **limit)
-        trained: EncodedModel = from_store
-        about, lines, unit = *_tell_of_store(from_store), "ITEMS"
+        learned = trainers.on_store(place, network, recipe, max_epochs, seed, device)
     else:
         settings: dict[str, Any] = {
             "method": words(method) or "auto",
@@ -218,227 +199,42 @@ def train(
             "checkpoint": out / "checkpoint",
             "random_state": seed,
         }
-        first = not launched() or _is_first()
-        if not (first or streamed):
-            _train_along(settings)
-            return
-        labelled = None if streamed else _read_labelled(place, label, classes, ordinary, delimiter)
         columns = said_of_columns(drop, categorical, numeric, image, text)
-        if restart and first:
-            _drop_checkpoint(out / "checkpoint")
-        if labelled is not None:
-            trained, notes = _train_on_table(labelled, columns, settings)
-            n_rows = labelled.examples.n_rows
+        labels = trainers.Labels(label, words(classes), ordinary, delimiter)
+        if streamed and report is not None:
+            raise ValueError("--report needs all rows in memory; leave it out, or train on one file")
+        if streamed:
+            learned = trainers.on_stream(table, labels, columns, settings, memory, restart)
         else:
-            if report is not None:
-                raise ValueError("--report needs all rows in memory; leave it out, or train on one file")
-            options = {"label": label, "classes": words(classes), "ordinary": ordinary, "delimiter": delimiter}
-            trained, notes, n_rows = _train_on_stream(table, options, columns, settings, memory)
-            if not first:
-                return
-        about, lines, unit = *_tell_of_table(trained, n_rows, notes), "TABLE"
-    trained.save(out)
-    if as_json:
-        print_json({"model": str(out), "classes": trained.model.classes_} | about)
-    else:
-        for line in lines:
-            print(line)
-        print(f"saved in {out}; next: naysayer predict {out} {unit}")
-    if report is not None:  # last: nothing that was learned or said can be lost by it
-        with warnings_as_lines():
-            _write_report(report, trained, None if is_store(place) else labelled, _name_of(place), seed)
+            learned = trainers.on_table(place, labels, columns, settings, restart)
+    if learned is not None:
+        _save(learned, out, as_json)
+    if learned is not None and report is not None:  # last: nothing that was learned or said can be lost by it
+        _write_report(learned, report, place, seed)
         if not as_json:
             print(f"report in {report}")
 
 
-def _is_first() -> bool:
-    """Whether this is the process that reads, prints and writes."""
-    from naysayer.engine import processes
+def _save(learned: trainers.Learned, out: Path, as_json: bool) -> None:
+    """Save a model, and print what its training came to."""
+    learned.model.save(out)
+    if as_json:
+        print_json({"model": str(out), "classes": learned.model.model.classes_} | learned.about)
+    else:
+        for line in learned.lines:
+            print(line)
+        print(f"saved in {out}; next: naysayer predict {out} {learned.kind}")
 
-    return processes.is_first()
 
+def _write_report(learned: trainers.Learned, path: Path, place: str, seed: int) -> None:
+    """Write the page about a model."""
+    from naysayer.report import write
 
-def _train_along(settings: dict[str, Any]) -> None:
-    """Train what the first process reads and saves."""
-    import numpy as np
-
-    from naysayer.engine import processes
-    from naysayer.models.classifier import ComplementaryClassifier
-
-    given: Any = processes.from_first(lambda: None)
-    X, y_bar, n_classes, standardize = given
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ComplementaryClassifier(**settings, classes=np.arange(n_classes), standardize=standardize).fit(X, y_bar)
+    assert learned.evidence is not None
+    with warnings_as_lines():
+        write(path, learned.model, learned.evidence(), source=_name_of(place), seed=seed)
 
 
 def _name_of(place: str) -> str:
     """Name a file, or the database of an address without who opens it with which password."""
     return urlsplit(place).path.strip("/") or "a store" if "://" in place else Path(place).name
-
-
-def _write_report(path: Path, trained: Any, labelled: LabelledTable | None, source: str, seed: int) -> None:
-    """Write what there is to look at; a store's training brings along what it rests on."""
-    from naysayer.report import Evidence, write
-
-    if labelled is None:
-        evidence = Evidence.from_answers(_said_of_answers(trained), *trained.judged)
-    else:
-        evidence = Evidence.from_labels(labelled.said, trained.model, labelled.examples, labelled.y_bar)
-    write(path, trained, evidence, source=source, seed=seed)
-
-
-def _drop_checkpoint(folder: Path) -> None:
-    """Drop what an interrupted training saved on the way."""
-    for path in folder.glob("*.safetensors*"):
-        path.unlink()
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _read_labelled(
-    place: str, label: str | None, classes: str | None, ordinary: bool, delimiter: str | None
-) -> LabelledTable:
-    """Read the table to learn from."""
-    from naysayer.cli.places import LabelledTable
-
-    if Path(place).is_dir():
-        raise ValueError(
-            f"a table must be a file; {place} is a folder; for its images: naysayer ask {place}; or name "
-            f"each in a table with its label: --image COLUMN"
-        )
-    return LabelledTable.read(place, check_label(label), words(classes), ordinary, delimiter)
-
-
-def _train_on_table(
-    labelled: LabelledTable, columns: Columns, settings: dict[str, Any]
-) -> tuple[EncodedModel, list[str]]:
-    """Train on a table; give the model, and what is to be said of the labels, the columns and the training."""
-    import numpy as np
-
-    from naysayer.engine.processes import from_first
-    from naysayer.features.tables import TableEncoder
-    from naysayer.models.classifier import ComplementaryClassifier
-
-    encoder = TableEncoder(device=settings["device"], verbose=1)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with _restart_offered():
-            X = encoder.fit_transform(labelled.examples, columns.without(labelled.label))
-            classes = np.arange(len(labelled.classes))
-            model = ComplementaryClassifier(**settings, classes=classes, standardize=not encoder.balanced, verbose=1)
-            if launched():
-                from_first(lambda: (X, labelled.y_bar, len(classes), not encoder.balanced))
-            model.fit(X, labelled.y_bar)
-    model.classes_, model.classes = np.array(labelled.classes), None
-    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return _encoded(model, encoder, labelled.label, labelled.said, len(labelled.y_bar), told)
-
-
-def _train_on_stream(
-    places: list[str], options: dict[str, Any], columns: Columns, settings: dict[str, Any], memory: int | None
-) -> tuple[EncodedModel, list[str], int]:
-    """Train on tables that are read part by part; give the model, what is to be said, and the number of rows."""
-    from naysayer.cli import stream
-
-    check_label(options["label"])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with _restart_offered():
-            columns.without(options["label"])  # which can have no other use
-            options |= {"columns": columns, "settings": settings, "memory": memory}
-            model, encoder, labels = stream.train(places, **options)
-    n_rows = sum(labels.sizes)
-    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return *_encoded(model, encoder, labels.column, labels.said, n_rows, told), n_rows
-
-
-@contextmanager
-def _restart_offered() -> Iterator[None]:
-    """Say how to begin anew where a checkpoint is of something else."""
-    try:
-        yield
-    except ValueError as error:
-        if str(error).startswith("the checkpoint"):
-            raise ValueError(f"{error}; or begin anew: --restart") from None
-        raise
-
-
-def _encoded(
-    model: ComplementaryClassifier, encoder: TableEncoder, label: str, said: str, n_labels: int, notes: list[str]
-) -> tuple[EncodedModel, list[str]]:
-    """Put a model and its encoder together; give it, and what is to be said of labels, columns and training."""
-    from naysayer.data.tables import some
-    from naysayer.measure.doctor import odd_names
-    from naysayer.models.encoded import EncodedModel
-
-    classes = model.classes_.tolist()
-    read = [said, f"{len(classes)} classes: {some(classes)}", *column_lines(encoder.readings)]
-    odd = [*odd_names(classes, n_labels), *(f"{text}." for text in encoder.warnings)]
-    about: dict[str, Any] = {"label": label, "id": next(iter([*encoder.ids, *encoder.pictures]), None)}
-    about["interrupted"] = any("training was interrupted" in note for note in notes)
-    first = [note for note in notes if note.startswith("nothing was learned")]
-    rest = [*(f"warning: {text}" for text in odd), *(note for note in notes if note not in first)]
-    return EncodedModel(model, encoder, about), [*first, *read, *rest]
-
-
-def _tell_of_table(trained: EncodedModel, n_rows: int, notes: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """What a training on a table came to, for programs and for people."""
-    model = trained.model
-    about = {"rows": n_rows, "notes": notes, "trials": model.trials_, "method": model.method_}
-    about["columns"] = getattr(trained.encoder, "readings", {})
-    about |= {"learned": model.learned_, "accuracy": named_interval(model.estimated_accuracy_)}
-    heads = ["member", "learning rate", "epochs", "estimated accuracy %", "weight %"]
-    return about, [
-        *notes,
-        "",
-        *table_lines(heads, [_trial_cells(trial) for trial in model.trials_]),
-        f"\nestimated accuracy: {percent(*model.estimated_accuracy_)} %, of all members together, "
-        f"from labels that had no part in what they judge",
-    ]
-
-
-def _trial_cells(trial: dict[str, Any]) -> list[str]:
-    """What is said of a member."""
-    name = trial["method"] if trial["network"] in (None, "mlp") else f"{trial['method']}, {trial['network']}"
-    rate = "" if trial["lr"] is None else f"{trial['lr']:g}"
-    if trial["estimated_accuracy"] is None:
-        return [name, rate, "", "failed" if rate else "no time", ""]
-    epochs = "" if trial["epoch"] is None else str(trial["epoch"] + 1)
-    return [name, rate, epochs, f"{100 * possible(trial['estimated_accuracy']):.1f}", f"{100 * trial['weight']:.0f}"]
-
-
-def _train_on_store(place: str, **options: Any) -> Trained:
-    """Train on a store's answers."""
-    from naysayer.collect import learn
-    from naysayer.collect.store import Store
-
-    with Store.open(place) as answers:
-        return learn.train(answers, **options)
-
-
-def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
-    """What a training on a store came to, for programs and for people."""
-    about: dict[str, Any] = {"answers": trained.n_answers, "items": trained.n_items, "error_rate": trained.error_rate}
-    about |= {"unanswered": trained.n_unanswered, "named": trained.named, "notes": trained.encoder.notes}
-    about["learned"] = trained.model.learned_
-    guessing = 100 / len(trained.model.classes_)
-    nothing = f"nothing was learned that can be told from guessing, which has {guessing:.0f} %; collect more answers"
-    others = f"{trained.n_unanswered:,} more items have no answer"
-    if trained.named is not None:
-        others += f"; of {100 * trained.named:.0f} % of them it is sure (a class has a probability of 90 % or more)"
-    return about | {"accuracy": named_interval(trained.accuracy)}, [
-        *([] if trained.model.learned_ else [nothing]),
-        _said_of_answers(trained),
-        *trained.encoder.notes,
-        *([others] if trained.n_unanswered else []),
-        f"estimated accuracy: {percent(*trained.accuracy)} %, from answers that had no part in what they judge",
-    ]
-
-
-def _said_of_answers(trained: Trained) -> str:
-    """What the answers are, in one line."""
-    wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
-    if trained.error_rate == 0:
-        wrong = "no two answers to one question differ"
-    return f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}"
