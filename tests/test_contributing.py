@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -11,8 +12,11 @@ import pytest
 from naysayer import ComplementaryClassifier, Population, complement, losses, metrics, networks, objectives
 from naysayer.engine import recipe
 
-PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf8")
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "naysayer"
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8")
 BLOCKS = dict(re.findall(r"^```python (\w+)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL))
+ANY_ASSIGNMENT = (ast.Assign, ast.AnnAssign)
 TABLES = (losses.LOSSES, objectives.OBJECTIVES, networks.NETWORKS, recipe.RECIPES)
 
 
@@ -49,6 +53,54 @@ def learn(**options):
 
 def test_the_page_shows_each_of_them():
     assert set(BLOCKS) == {"loss", "method", "network", "recipe", "source"}
+
+
+def assigned(file):
+    """The names that a file defines: variables, functions, classes and methods."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf8"))))
+    targets = [n.targets if isinstance(n, ast.Assign) else [n.target] for n in nodes if isinstance(n, ANY_ASSIGNMENT)]
+    return {t.id for some in targets for t in some if isinstance(t, ast.Name)} | {
+        node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    }
+
+
+def missing(page):
+    """The paths that a page names and that are not there, the tables, and names that are not in the files said."""
+    text = re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
+    gone = []
+    for path in re.findall(r"`([\w./-]*(?:/|\.(?:py|md|toml|txt|html)))`", text):
+        if not places_of(path):
+            gone.append(path)
+    for names, path in re.findall(r"((?:`\w+`(?:, | and | \(or )?)+) (?:of|in) `([\w./]+\.py)`", text):
+        files = places_of(path)
+        known = set().union(*(assigned(file) for file in files))
+        gone += [f"{name} in {path}" for name in re.findall(r"`(\w+)`", names) if files and name not in known]
+    everywhere = set().union(*(assigned(file) for top in ("src", "tests") for file in (ROOT / top).rglob("*.py")))
+    tables = set(re.findall(r"`(_?[A-Z][A-Z_]+)`", text)) - {"CI"}  # a variable of the environment
+    return gone + sorted(tables - everywhere)
+
+
+def places_of(path):
+    """Where a path leads: from the root of the project, or of the package."""
+    return [top / path for top in (ROOT, ROOT / "src" / "naysayer") if (top / path).exists()]
+
+
+def test_what_the_page_names_is_there():
+    assert missing(PAGE) == []
+
+
+def test_what_is_not_there_is_found():
+    page = "`engine/`, `engine/stick.py` and `docs/no.md`; `OBJECTIVES`, `OBJEKTS`; `WHAT` in `tests/test_readme.py`"
+    assert missing(page) == ["engine/stick.py", "docs/no.md", "WHAT in tests/test_readme.py", "OBJEKTS", "WHAT"]
+    page = "`OTHERS` of `models/training.py`, `_train_alone` of `models/training.py`"
+    assert missing(page) == ["OTHERS in models/training.py"]
+
+
+def test_the_tree_on_the_page_is_that_of_the_package():
+    tree = re.search(r"^    src/naysayer/\n((?:      .*\n)+)", PAGE, flags=re.MULTILINE)[1]
+    there = {f"{path.name}/" for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    there |= {path.name for path in SOURCE.glob("*.py") if not path.name.startswith("__")}
+    assert set(re.findall(r"^      (\w+/)", tree, flags=re.MULTILINE)) | set(re.findall(r"\w+\.py", tree)) == there
 
 
 def test_a_loss(follow):

@@ -18,7 +18,7 @@ SOURCE = Path(naysayer.__file__).parent
 # The rooms, from the ground up: a module may import from its own room and from those before it, at its top or inside a
 # function; within a room there are no circles.
 ROOMS = [
-    *("common", "labels", "losses", "risk", "objectives", "engine", "measure", "data", "features", "models"),
+    *("names", "common", "labels", "losses", "risk", "objectives", "engine", "measure", "data", "features", "models"),
     *("transition", "networks", "metrics", "report", "experiments", "collect", "survey", "cli"),
 ]
 CLI = (

@@ -229,14 +229,22 @@ def test_a_shell_gets_its_script(shell, words):
     assert loaded & HEAVY == set()
 
 
-def test_what_is_completed_is_accepted():
-    from naysayer.cli.train import METHODS, NETWORKS
-    from naysayer.models.candidates import OTHERS
-    from naysayer.networks import NETWORKS as KNOWN
-    from naysayer.objectives import OBJECTIVES
+def test_what_is_completed_is_all_that_is_accepted():
+    from naysayer import names, networks, objectives
+    from naysayer.cli.train import _methods, _networks, _recipes
+    from naysayer.engine import recipe
+    from naysayer.names import OTHERS
 
-    assert set(METHODS) == {"auto", "linear", *OBJECTIVES, *OTHERS}
-    assert set(NETWORKS) <= set(KNOWN)
+    assert set(_methods("")) == {"auto", "linear", *objectives.OBJECTIVES, *OTHERS}
+    assert set(_networks("")) == set(networks.NETWORKS)
+    assert set(_recipes("")) == {"auto", *recipe.RECIPES}
+    for table, places in (
+        (objectives.OBJECTIVES, names.OBJECTIVES),
+        (networks.NETWORKS, names.NETWORKS),
+        (recipe.RECIPES, names.RECIPES),
+    ):
+        assert type(table) is dict
+        assert list(table) == list(places)
 
 
 def test_the_page_about_completion_says_what_works():

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from naysayer import names
 from naysayer.cli import trainers
 from naysayer.cli.console import (
     Alpha,
@@ -40,62 +41,23 @@ from naysayer.cli.console import (
 )
 from naysayer.common.launched import launched
 
-# Those that the shell completes.
-METHODS = (
-    "auto",
-    "free",
-    "max",
-    "ascent",
-    "forward",
-    "pairwise",
-    "scl-nl",
-    "scl-exp",
-    "mcl-mae",
-    "mcl-exp",
-    "mcl-log",
-    "l-uw",
-    "l-w",
-    "op",
-    "op-w",
-    "scarce",
-    "cpe-i",
-    "cpe-f",
-    "cpe-t",
-    "proden",
-    "linear",
-    "forest",
-    "boosting",
-    "neighbours",
-    "discriminant",
-)
-NETWORKS = ("mlp", "linear", "convolution", "pooled", "resnet8", "resnet18", "resnet34")
-RECIPES = ("auto", "plain", "consistency", "progressive")
-FOR_STORES = {
-    "table",
-    "out",
-    "network",
-    "recipe",
-    "epochs",
-    "seed",
-    "force",
-    "device",
-    "as_json",
-    "report",
-}  # options that a store's training takes
+# Options that a store's training takes.
+FOR_STORES = {"table", "out", "network", "recipe", "epochs", "seed", "force", "device", "as_json", "report"}
 
 
 def _methods(incomplete: str) -> list[str]:
     """Complete the last of several methods, separated by commas."""
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in METHODS if name.startswith(last)]
+    known = ("auto", *names.OBJECTIVES, "linear", *names.OTHERS)
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
 
 
 def _networks(incomplete: str) -> list[str]:
-    return [name for name in NETWORKS if name.startswith(incomplete)]
+    return [name for name in names.NETWORKS if name.startswith(incomplete)]
 
 
 def _recipes(incomplete: str) -> list[str]:
-    return [name for name in RECIPES if name.startswith(incomplete)]
+    return [name for name in ("auto", *names.RECIPES) if name.startswith(incomplete)]
 
 
 def train(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from naysayer import names
 from naysayer.common.checks import check_count
 from naysayer.labels.checks import check_n_classes
 
@@ -367,7 +368,18 @@ class Convolution(nn.Module):
         return self.last(x.flatten(1))  # type: ignore[no-any-return]
 
 
-def _convolution_for(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -> Convolution:
+def mlp_for(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -> MLP:
+    """A multilayer perceptron for examples of a shape."""
+    return mlp(shape.numel(), n_classes, hidden)
+
+
+def linear_for(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -> MLP:
+    """A linear model for examples of a shape."""
+    return linear(shape.numel(), n_classes)
+
+
+def convolution_for(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -> Convolution:
+    """A small convolution for images of a shape."""
     if len(shape) != 3 or shape[1] != shape[2]:
         raise ValueError(
             f'network "convolution" is for images of shape (C, S, S); got examples of {tuple(shape)}; use "mlp"'
@@ -375,29 +387,23 @@ def _convolution_for(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -
     return Convolution(shape[0], shape[1], n_classes)
 
 
-def _residual_for(
-    build: Callable[..., ImageNetwork], name: str
-) -> Callable[[torch.Size, int, Sequence[int]], ImageNetwork]:
-    """From the shape of an example: a network for images of any number of channels."""
-
-    def network(shape: torch.Size, n_classes: int, hidden: Sequence[int]) -> ImageNetwork:
-        if len(shape) != 3 or min(shape[1:]) < 8:
-            raise ValueError(
-                f'network "{name}" is for images of shape (C, H, W), H and W at least 8; '
-                f'got examples of {tuple(shape)}; use "mlp"'
-            )
-        return build(n_classes, channels=shape[0])
-
-    return network
+def residual_for(shape: torch.Size, n_classes: int, hidden: Sequence[int], *, name: str) -> ImageNetwork:
+    """One of `RESIDUAL` for images of a shape, of any number of channels."""
+    if len(shape) != 3 or min(shape[1:]) < 8:
+        raise ValueError(
+            f'network "{name}" is for images of shape (C, H, W), H and W at least 8; '
+            f'got examples of {tuple(shape)}; use "mlp"'
+        )
+    return RESIDUAL[name](n_classes, channels=shape[0])
 
 
-RESIDUAL = {"pooled": pooled, "resnet8": resnet8, "resnet18": resnet18, "resnet34": resnet34}
-
-# By name, from the shape of an example, K and the widths of the hidden layers.
-NETWORKS: dict[str, Callable[[torch.Size, int, Sequence[int]], nn.Module]] = {
-    "mlp": lambda shape, n_classes, hidden: mlp(shape.numel(), n_classes, hidden),
-    "linear": lambda shape, n_classes, hidden: linear(shape.numel(), n_classes),
-    "convolution": _convolution_for,
-    **{name: _residual_for(build, name) for name, build in RESIDUAL.items()},
+RESIDUAL: dict[str, Callable[..., ImageNetwork]] = {
+    "pooled": pooled,
+    "resnet8": resnet8,
+    "resnet18": resnet18,
+    "resnet34": resnet34,
 }
 FOR_IMAGES = ("convolution", *RESIDUAL)  # those that take nothing else
+
+# By name, from the shape of an example, K and the widths of the hidden layers. It stands last: all it names is above.
+NETWORKS: dict[str, Callable[[torch.Size, int, Sequence[int]], nn.Module]] = names.load(names.NETWORKS)

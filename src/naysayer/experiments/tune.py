@@ -36,10 +36,11 @@ from naysayer.engine.recipe import RECIPES
 from naysayer.experiments.tasks import Here, Task, Workers
 from naysayer.measure import metrics
 from naysayer.measure.intervals import Interval
-from naysayer.models.candidates import OTHERS, Candidate, Parts
+from naysayer.models.candidates import Candidate, Parts
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.defaults import defaults_of
 from naysayer.models.members import Examples
+from naysayer.names import OTHERS
 from naysayer.objectives import OBJECTIVES
 
 METHODS = ("forward", "scl-nl", "l-w", "ascent", "forest", "neighbours", "discriminant")

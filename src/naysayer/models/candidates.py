@@ -23,6 +23,7 @@ from naysayer.models import boosting
 from naysayer.models.crossfit import split
 from naysayer.models.defaults import Defaults, defaults_of, is_consistency, kind_of, made
 from naysayer.models.members import MOST_COMPONENTS, Examples
+from naysayer.names import OTHERS
 from naysayer.objectives import OBJECTIVES, Forward, Objective, make
 
 Network = str | nn.Module | Callable[[int, int], nn.Module]
@@ -30,7 +31,6 @@ Network = str | nn.Module | Callable[[int, int], nn.Module]
 MOST_HELD_OUT = 1 << 24  # probabilities that a run predicts of the rows it holds out
 MANY = 10_000  # rows from which on `auto` tries more than one learning rate, and gradient ascent
 WIDE = 512  # features up to which trees are trained: with more they are slow and hardly weigh anything
-OTHERS = ("forest", "boosting", "neighbours", "discriminant")  # members that are no networks
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from naysayer.labels.drawing import generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.measure.intervals import tail_probability
 from naysayer.measure.sample import take
-from naysayer.models.candidates import OTHERS, Candidate, Parts, network_name
+from naysayer.models.candidates import Candidate, Parts, network_name
 from naysayer.models.members import Examples, Networks
 from naysayer.models.pooling import HeldOut, Pool
+from naysayer.names import OTHERS
 
 ComplementaryClassifier = Any  # which imports this
 

@@ -26,8 +26,9 @@ from naysayer.engine.population import Population, cosine_schedule, pick_device,
 from naysayer.engine.recipe import Recipe
 from naysayer.engine.source import Resident, Source
 from naysayer.engine.stream import in_passes
-from naysayer.models.candidates import OTHERS, Candidate, Candidates, Parts, network_name
+from naysayer.models.candidates import Candidate, Candidates, Parts, network_name
 from naysayer.models.members import N_TURNS, Boosted, Examples, Forest, Member, Neighbours, Networks
+from naysayer.names import OTHERS
 from naysayer.objectives import Objective
 
 WORTH_COMPILING = 1_000_000  # examples seen in all, by a residual network on CUDA: compiling takes a minute

@@ -6,15 +6,15 @@
 The value of a call is a scalar whose gradient is the direction of the update. No call waits for the device,
 branches on a value or fails under ``torch.func.vmap``, so that a step can be captured in a CUDA graph.
 
-A new method is a file here and a line in :data:`OBJECTIVES`.
+A new method is a file here and a line in :data:`OBJECTIVES`; one of ours has that line in :mod:`naysayer.names`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+from naysayer import names
 from naysayer.common.checks import near
 from naysayer.objectives.base import Objective, parameters_of
 from naysayer.objectives.discriminative import Discriminative
@@ -48,27 +48,7 @@ __all__ = [
     "name_of",
 ]
 
-OBJECTIVES: dict[str, Callable[..., Objective]] = {
-    "free": Unbiased,
-    "max": NonNegative,
-    "ascent": GradientAscent,
-    "forward": Forward,
-    "pairwise": PairwiseComparison,
-    "scl-nl": Surrogate,
-    "scl-exp": partial(Surrogate, shape="exp"),
-    "mcl-mae": partial(UpperBound, shape="mae"),
-    "mcl-exp": partial(UpperBound, shape="exp"),
-    "mcl-log": UpperBound,
-    "l-uw": Discriminative,
-    "l-w": partial(Discriminative, weighted=True),
-    "op": OrderPreserving,
-    "op-w": partial(OrderPreserving, weighted=True),
-    "scarce": NegativeUnlabelled,
-    "cpe-i": ProbabilityEstimate,
-    "cpe-f": ForwardEstimate,
-    "cpe-t": partial(ProbabilityEstimate, layer=True),
-    "proden": Progressive,
-}
+OBJECTIVES: dict[str, Callable[..., Objective]] = names.load(names.OBJECTIVES)
 
 
 def make(name: str, n_classes: int, **options: Any) -> Objective:

@@ -2,13 +2,15 @@
 
 A step is written once, in :mod:`naysayer.engine.stack`: views → logits → risks → reduce → correct → gradients. A recipe
 says what the views are, which risks come of their logits, and what is kept from step to step, such as averaged
-weights. A new one is a subclass of :class:`Recipe` in a file of its own and a line in :data:`RECIPES`.
+weights. A new one is a subclass of :class:`Recipe` in a file of its own and a line in :data:`RECIPES`,
+which are those of :mod:`naysayer.names`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from naysayer import names
 from naysayer.common.checks import near
 from naysayer.engine.recipe.base import Augment, Recipe, Runs, Tensors, Told, altered, differentiate
 from naysayer.engine.recipe.consistency import Consistency
@@ -28,7 +30,7 @@ __all__ = [
     "differentiate",
 ]
 
-RECIPES: dict[str, type[Recipe]] = {"plain": Recipe, "consistency": Consistency, "progressive": Remembered}
+RECIPES: dict[str, type[Recipe]] = names.load(names.RECIPES)
 
 
 def as_recipe(recipe: str | Recipe, augment: Augment | None) -> Recipe:
