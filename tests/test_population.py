@@ -19,7 +19,7 @@ from naysayer.engine import population as training
 from naysayer.engine.augment import crop_and_flip
 from naysayer.engine.population import cosine_schedule, step_schedule
 from naysayer.engine.recipe import Recipe
-from naysayer.engine.source import shuffle
+from naysayer.engine.source import Resident, shuffle
 
 SEEDS, RATES, DECAYS = [3, 1, 4], [0.01, 0.003, 0.02], [0.0, 0.1, 0.01]
 TOLERANCE = 1e-4  # float32 sums in another order, over a few dozen steps
@@ -1264,6 +1264,58 @@ def test_one_run_cut_into_one_part_per_thread_is_the_run_uncut(optimizer, kind, 
         for name, values in found[0].history.items():
             np.testing.assert_allclose(values, runs.history[name], rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(found[0].logits(X), runs.logits(X), rtol=1e-4, atol=1e-5)
+
+
+class Greedy(nn.Module):
+    """A linear network that asks for more memory than any machine has, from so many examples on."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.layer, self.first = nn.Linear(4, 3), first
+
+    def forward(self, x):
+        if len(x) >= self.first:
+            torch.empty(1 << 50)
+        return self.layer(x)
+
+
+NO_MEMORY = (
+    torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 96.00 GiB"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: not enough memory"),
+)
+STEP = "the device must have memory for a step of 32 examples and all their views; cpu has not; lower `batch_size`, the"
+
+
+@pytest.mark.parametrize("first", [1, 3], ids=["tried", "trained"])
+def test_a_step_that_does_not_fit_into_memory_says_what_to_lower(first):
+    X, _, y_bar = blobs()
+    with raises(STEP, MemoryError):
+        make(lambda: Greedy(first), seeds=[0], lr=0.1, weight_decay=0.0).fit(X, y_bar, max_epochs=1)
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=["cuda", "cpu"])
+def test_data_that_do_not_fit_into_memory_say_so(monkeypatch, error):
+    def prepare(self, seeds, batch_size, device):
+        raise error
+
+    monkeypatch.setattr(Resident, "prepare", prepare)
+    X, _, y_bar = blobs()
+    with raises(
+        "the device must have memory for the examples that it is given; cpu has not; pass uint8 where float32 is not "
+        "needed, fewer examples, or a stream (naysayer.open_stream)",
+        MemoryError,
+    ):
+        make().fit(X, y_bar, max_epochs=1)
+
+
+def test_another_error_of_a_step_is_not_taken_for_one_of_memory(monkeypatch):
+    def views(self, *_):
+        raise RuntimeError("shapes cannot be multiplied")
+
+    monkeypatch.setattr(Recipe, "views", views)
+    X, _, y_bar = blobs()
+    with raises("shapes cannot be multiplied", RuntimeError):
+        make().fit(X, y_bar, max_epochs=1)
 
 
 # ---- an objective a run, class risks, images -----------------------------------------------------------------

@@ -30,16 +30,16 @@ from naysayer.common.checks import check_count, number
 from naysayer.common.fingerprint import fingerprint, structure_of
 from naysayer.common.progress import Bar
 from naysayer.engine import checkpoint as checkpoints
-from naysayer.engine import process, processes
+from naysayer.engine import memory, process, processes
 from naysayer.engine.bound import headed, set_training, stacked_logits
 from naysayer.engine.checkpoint import Array, Course
+from naysayer.engine.choice import Choice
 from naysayer.engine.optimizers import OPTIMIZERS
 from naysayer.engine.recipe import Augment, Recipe, Tensors, as_recipe
 from naysayer.engine.source import Reduce, Resident, Source, as_inputs, resident, to_float
 from naysayer.engine.stack import EVALUATE, Settings, Stack
 from naysayer.objectives import Objective
 
-CRITERIA = ("accuracy", "risk", "objective", "last")
 PRECISIONS = ("float32", "bfloat16")
 CHECKPOINT_SECONDS = 30.0
 _SMALL_STEP = 2e8  # floating-point operations of a step that one thread does alone
@@ -275,69 +275,78 @@ class Population:
         until : a moment of :func:`time.monotonic` after which no epoch is begun but the first.
         bar : told after each epoch.
         """
-        if select not in CRITERIA:
-            raise ValueError(f"`select` must be one of {', '.join(CRITERIA)}; got {select!r}")
+        choice = Choice.of(select, groups, patience, self.n_runs)
         check_count(max_epochs, "`max_epochs`")
-        if patience is not None:
-            check_count(patience, "`patience`")
-            if select == "last":
-                raise ValueError("`patience` must be None where `select` is 'last': there is no best epoch to wait for")
-        members = _members(groups, self.n_runs)
-        source = self._source(X, y_bar, rows, validation_rows, test, sample_weight)
-        together = self._together()
-        if self.recipe.remembers and (self.reduce is not None or not isinstance(source, Resident)):
-            raise ValueError(
-                f"`recipe` must be another where rows are not all here; {type(self.recipe).__name__} keeps something "
-                f"of each, and needs arrays and one process"
-            )
-        if together is not None:
-            source = source.part_of(together.rank, together.size, together)
-        source.prepare(self.seeds, self.batch_size, self.device)
-        example = source.example()
-        self._check_logits(example)
+        source, example = self._open(X, y_bar, rows, validation_rows, test, sample_weight)
         path = None if checkpoint is None else Path(checkpoint)
-        kept, given = path is not None, {}
-        if kept or together is not None:
-            given = self._given(source, kept, select, class_risks, members)
-        stamp = fingerprint(given)
-        if together is not None:
-            given |= {"epochs": [max_epochs, patience, until is None, path is None], "start": self.parameters}
-            together.agree({name: fingerprint(value) for name, value in given.items()})
+        stamp = self._stamp(source, path, choice, class_risks, [max_epochs, patience, until is None, path is None])
         chunks = self._group(source, example)
-        course = self.course = Course(self.n_runs)
-        self.interrupted = False
-        with process.quick(self.device), self._in_memory(), self._threads(source, len(chunks)) as spread:
+        self.course, self.interrupted = Course(self.n_runs), False
+        with process.quick(self.device), self._room_for_a_step(), self._threads(source, len(chunks)) as spread:
             settings = self._settings(class_risks)
             stacks = [
                 Stack(self.module, self.objectives, source, example, runs, self.parameters, self.buffers, settings)
                 for runs in chunks
             ]
-            found = None if path is None else self._once(functools.partial(checkpoints.read, path))
-            if path is not None and found is not None:
-                checkpoints.resume(path, found, stamp, self._factor, course, stacks)
-                for _ in range(min(course.epoch, max_epochs) if bar is not None else 0):
-                    bar()  # type: ignore[misc]
-            saved = time.monotonic()
+            if path is not None:
+                self._resume(path, stamp, stacks)
+            for _ in range(min(self.course.epoch, max_epochs) if bar is not None else 0):
+                bar()  # type: ignore[misc]
             try:
-                while course.epoch < max_epochs and not course.stopped.all():
-                    if until is not None and course.epoch > 0 and self._once(lambda: time.monotonic() > until):
-                        break
-                    self._epoch(course, stacks, spread, select, members, patience)
-                    if bar is not None:
-                        bar()
-                    if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-                        self._save(path, stamp, course, stacks)
-                        saved = time.monotonic()
-                if path is not None:
-                    self._save(path, stamp, course, stacks)
+                self._train(stacks, spread, choice, max_epochs, until, bar, path, stamp)
             except KeyboardInterrupt:
-                if together is not None:
+                if self._together() is not None:
                     raise  # the others may be a step further, and what they have is another model
                 self.interrupted = True
-        self.history = {name: np.stack(values) for name, values in course.history.items()}
+        self.history = {name: np.stack(values) for name, values in self.course.history.items()}
         self.parameters = checkpoints.join([s.best_parameters for s in stacks])
         self.buffers = checkpoints.join([s.best_buffers for s in stacks])
         return self
+
+    def _open(
+        self, X: Any, y_bar: Any, rows: Any, validation_rows: Any, test: Any, sample_weight: Any
+    ) -> tuple[Source, Tensor]:
+        """Give the source on the device, or this process's part of it, and an example that the network was tried on."""
+        source = self._source(X, y_bar, rows, validation_rows, test, sample_weight)
+        if self.recipe.remembers and (self.reduce is not None or not isinstance(source, Resident)):
+            raise ValueError(
+                f"`recipe` must be another where rows are not all here; {type(self.recipe).__name__} keeps something "
+                f"of each, and needs arrays and one process"
+            )
+        if (together := self._together()) is not None:
+            source = source.part_of(together.rank, together.size, together)
+        remedy = "pass uint8 where float32 is not needed, fewer examples, or a stream (naysayer.open_stream)"
+        with memory.enough(self.device, "the examples that it is given", remedy):
+            source.prepare(self.seeds, self.batch_size, self.device)
+            example = source.example()
+        with self._room_for_a_step():
+            self._check_logits(example)
+        return source, example
+
+    def _train(
+        self,
+        stacks: list[Stack],
+        spread: Callable[..., Iterable[Tensors]],
+        choice: Choice,
+        max_epochs: int,
+        until: float | None,
+        bar: Bar | None,
+        path: Path | None,
+        stamp: str,
+    ) -> None:
+        """Train epoch after epoch until all runs are done or the time is up, saving on the way and at the end."""
+        course, saved = self.course, time.monotonic()
+        while course.epoch < max_epochs and not course.stopped.all():
+            if until is not None and course.epoch > 0 and self._once(lambda: time.monotonic() > until):
+                break
+            self._epoch(stacks, spread, choice)
+            if bar is not None:
+                bar()
+            if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
+                self._save(path, stamp, stacks)
+                saved = time.monotonic()
+        if path is not None:
+            self._save(path, stamp, stacks)
 
     def _source(self, X: Any, y_bar: Any, rows: Any, validation_rows: Any, test: Any, sample_weight: Any) -> Source:
         """Take a source as it is, and make arrays one."""
@@ -366,9 +375,9 @@ class Population:
         try:
             with torch.no_grad():
                 came = tuple(stacked_logits(self.module, state, example.expand(1, 2, *example.shape[1:])).shape[1:])
-        except torch.cuda.OutOfMemoryError:
-            raise
         except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+            if memory.ran_out(error):
+                raise
             raise ValueError(
                 f"`network` must take examples of the shape {tuple(example.shape[1:])}, as `X` has them, and give "
                 f"logits; it raised: {str(error).partition(chr(10))[0]}"
@@ -400,16 +409,10 @@ class Population:
             size = min(together.gather(size))  # as the smallest device has it: all must take the same steps
         return [slice(a, min(a + size, self.n_runs)) for a in range(0, self.n_runs, size)]
 
-    @contextlib.contextmanager
-    def _in_memory(self) -> Iterator[None]:
+    def _room_for_a_step(self) -> contextlib.AbstractContextManager[None]:
         """Say what to lower where the device runs out of memory."""
-        try:
-            yield
-        except torch.cuda.OutOfMemoryError:
-            raise MemoryError(
-                f"the device must have memory for a step of {self.batch_size} examples and all their views; "
-                f"{self.device} has not; lower `batch_size`, the recipe's `n_strong` or the network's width"
-            ) from None
+        needed = f"a step of {self.batch_size} examples and all their views"
+        return memory.enough(self.device, needed, "lower `batch_size`, the recipe's `n_strong` or the network's width")
 
     @contextlib.contextmanager
     def _threads(self, source: Source, n_chunks: int) -> Iterator[Callable[..., Iterable[dict[str, Tensor]]]]:
@@ -466,42 +469,15 @@ class Population:
             return False
         return True
 
-    def _epoch(
-        self,
-        course: Course,
-        stacks: list[Stack],
-        spread: Callable[..., Iterable[Tensors]],
-        select: str,
-        members: Array,
-        patience: int | None,
-    ) -> None:
-        """Train one epoch, take over its scores, keep the states that are the best yet, stop the runs that are done."""
-        epoch, stopped = course.epoch, course.stopped
+    def _epoch(self, stacks: list[Stack], spread: Callable[..., Iterable[Tensors]], choice: Choice) -> None:
+        """Train one epoch, take over its scores, and keep the states that are the best yet."""
+        epoch, stopped = self.course.epoch, self.course.stopped
         factor = self._factor(epoch)
         active = [s for s in stacks if not stopped[s.runs].all()]
         scores = list(spread(lambda stack: stack.epoch(epoch, factor), active))
-        values = self._fetch(active, scores, stopped)
-        for name, row in values.items():
-            course.history.setdefault(name, []).append(row)
-        broken = ~stopped & ~np.isfinite(values["loss"])
-        for run in np.flatnonzero(broken):
-            course.failed[int(run)] = (
-                f"its loss was {values['loss'][run]} in epoch {epoch}, at learning rate {self.lr[run]:g}"
-            )
-        stopped = stopped | broken
-        now, better = np.full(self.n_runs, -np.inf), ~stopped
-        if f"valid_{select}" in values:
-            scored = np.where(broken, np.nan, values[f"valid_{select}"] * (1 if select == "accuracy" else -1))
-            now = np.where(members @ np.isnan(scored) > 0, -np.inf, members @ np.nan_to_num(scored))
-            better = ~stopped & (now > course.best_score)
-        course.best_score = np.where(better, now, course.best_score)
-        course.best_epoch = np.where(better, epoch, course.best_epoch)
+        better = choice.take(self.course, self._fetch(active, scores, stopped), self.lr)
         for stack in active:
             stack.keep(better[stack.runs])
-        if patience is not None and f"valid_{select}" in values:
-            stopped = stopped | (epoch - course.best_epoch >= patience)
-        course.stopped = stopped
-        course.epoch = epoch + 1
 
     def _fetch(self, active: list[Stack], scores: list[Tensors], stopped: Array) -> dict[str, Array]:
         """An epoch's scores by name, (M,) each, NaN for the runs that have stopped: the epoch's one wait."""
@@ -514,7 +490,18 @@ class Population:
 
     # ---- checkpoints ----------------------------------------------------------------------------------------
 
-    def _given(self, source: Source, kept: bool, select: str, class_risks: bool, members: Array) -> dict[str, Any]:
+    def _stamp(self, source: Source, path: Path | None, choice: Choice, class_risks: bool, others: list[Any]) -> str:
+        """Give what a checkpoint is known by; several processes must be given all of it alike, and `others` too."""
+        together, given = self._together(), {}
+        if path is not None or together is not None:
+            given = self._given(source, path is not None, choice, class_risks)
+        stamp = fingerprint(given)
+        if together is not None:
+            given |= {"epochs": others, "start": self.parameters}
+            together.agree({name: fingerprint(value) for name, value in given.items()})
+        return stamp
+
+    def _given(self, source: Source, kept: bool, choice: Choice, class_risks: bool) -> dict[str, Any]:
         """All that a checkpoint must agree with to be resumed, and that processes must be given alike."""
         return {
             "runs": [self.seeds, self.lr, self.weight_decay],
@@ -523,17 +510,23 @@ class Population:
             "objectives": [(type(o), o.settings()) for o in self.objectives],
             "network": self.module if self._keeps_weights else structure_of(self.module),
             "shapes": {k: list(v.shape) for k, v in self.parameters.items()},
-            "chosen by": [select, class_risks, members],
+            "chosen by": [choice.select, class_risks, choice.members],
             "data": source.digest() if kept or isinstance(source, Resident) else None,
         }
 
-    def _save(self, path: Path, stamp: str, course: Course, stacks: list[Stack]) -> None:
+    def _resume(self, path: Path, stamp: str, stacks: list[Stack]) -> None:
+        """Take over a checkpoint, if there is one."""
+        found = self._once(functools.partial(checkpoints.read, path))
+        if found is not None:
+            checkpoints.resume(path, found, stamp, self._factor, self.course, stacks)
+
+    def _save(self, path: Path, stamp: str, stacks: list[Stack]) -> None:
         """Write a checkpoint, in the first process if there are several."""
         together = self._together()
         if together is not None and together.rank > 0:
             return
-        factors = [self._factor(epoch) for epoch in range(course.epoch)]
-        checkpoints.save(path, stamp, factors, course, stacks)
+        factors = [self._factor(epoch) for epoch in range(self.course.epoch)]
+        checkpoints.save(path, stamp, factors, self.course, stacks)
 
     # ---- use ------------------------------------------------------------------------------------------------
 
@@ -588,15 +581,6 @@ def _each(
     """The runs of a stacked state one by one, each still with a run axis."""
     for m in range(len(next(iter(parameters.values())))):
         yield {k: v[m : m + 1] for k, v in parameters.items()}, {k: v[m : m + 1] for k, v in buffers.items()}
-
-
-def _members(groups: Sequence[int] | None, n_runs: int) -> np.ndarray[Any, Any]:
-    """The matrix (M, M) that averages the runs' scores within their groups."""
-    names = np.arange(n_runs) if groups is None else np.asarray(groups)
-    if names.shape != (n_runs,):
-        raise ValueError(f"`groups` must name one group per run; got shape {names.shape} for {n_runs} runs")
-    same = names[:, None] == names
-    return same / same.sum(axis=1, keepdims=True)
 
 
 def _stack(states: list[dict[str, Any]], device: torch.device) -> dict[str, Tensor]:
