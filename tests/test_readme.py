@@ -400,6 +400,18 @@ def benchmark() -> list[list[float]]:
     return [[row["rows"], row["tables"], *(100 * row["accuracy"][name] for name in names)] for row in rows]
 
 
+PAIRED = ("plain mlp", "plain linear", "boosted", "forest")  # beside auto
+
+
+def paired() -> list[list[float]]:
+    table = []
+    for row in result("paired")["summary"]:
+        others = [row["members"][name] for name in PAIRED]
+        cells = [100 * abs(one[k]) for one in others for k in ("accuracy", "to_auto", "error")]
+        table.append([row["rows"], 100 * row["members"]["auto"]["accuracy"], *cells])
+    return table
+
+
 def coverage() -> list[list[float]]:
     return [
         [row["classes"], row["rows"], 100 * row["accuracy"], 100 * abs(row["bias"]), 100 * row["bias_error"]]
@@ -478,6 +490,7 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     ),
     "before-and-after": before_and_after,
     "tables": benchmark,
+    "paired": paired,
     "recipes": lambda: [
         [row["rows"], 100 * row["plain"], 100 * row["consistency"]] for row in result("recipes")["means"]
     ],
@@ -651,6 +664,30 @@ def test_what_is_said_of_intervals_on_tables_is_what_was_measured():
     errors = [f"{one.std(ddof=1) / np.sqrt(len(one)):.1f}" for one in off]
     words = "{} points with an error of {} (100 rows), {} with {}, {} with {}, and {} with {} (3,000 rows)"
     assert words.format(*itertools.chain(*zip(shown, errors))) in page
+
+
+def test_what_is_said_of_the_paired_comparison_is_what_was_measured():
+    page, measured = " ".join(PAGES["docs/accuracy.md"].split()), result("paired")
+    for row in measured["summary"]:  # which the fits bear out
+        fits = [fit for fit in measured["fits"] if (fit["table"], fit["rows"]) == (row["table"], row["rows"])]
+        assert len(fits) == row["fits"] == 5
+        for name, about in row["members"].items():
+            off = [fit["accuracy"][name] - fit["accuracy"]["auto"] for fit in fits]
+            assert np.mean(off) == pytest.approx(about["to_auto"], abs=1e-4)
+            assert np.std(off, ddof=1) / np.sqrt(5) == pytest.approx(about["error"], abs=1e-4)
+    cells = [(row, name, row["members"][name]) for row in measured["summary"] for name in PAIRED]
+    below = PAGES["docs/accuracy.md"].partition("<!-- paired -->")[2]
+    signs = ["−" if about["to_auto"] < 0 else "+" for *_, about in cells]
+    assert re.findall(r"\(([+−])[\d.]+ ±", below)[: len(signs)] == signs
+    better = [(row["table"], name, about) for row, name, about in cells if about["to_auto"] > 0]
+    lost = {(table, name) for table, name, _ in better}
+    assert lost == {("made-five", "plain linear"), ("wine", "plain mlp"), ("iris", "forest")}
+    assert all(about["to_auto"] < min(0.0055, 2 * about["error"]) for *_, about in better)  # "half a point at most"
+    ahead = sum(about["to_auto"] < -2 * about["error"] for *_, about in cells)
+    assert f"In {ahead} of the {len(cells)} comparisons it is ahead by more than two" in page
+    seconds = [np.mean([row["members"][name]["seconds"] for row in measured["summary"]]) for name in ("auto", *PAIRED)]
+    words = "{:.0f} s in the mean, where plain networks take {:.1f} and {:.1f} (MLP and linear), boosting {:.1f} and"
+    assert f"{words.format(*seconds)} the forest {seconds[-1]:.1f}" in page
 
 
 def test_what_is_said_of_the_parts_of_an_error_is_what_was_measured():
