@@ -316,6 +316,8 @@ def _train_on_table(
     """Train on a table; give the model, and what is to be said of the labels, the columns and the training."""
     import numpy as np
 
+    from naysayer.data.digests import remember, row_digests
+    from naysayer.data.labels import says_something
     from naysayer.engine.processes import from_first
     from naysayer.features.tables import TableEncoder
     from naysayer.models.classifier import ComplementaryClassifier
@@ -331,8 +333,11 @@ def _train_on_table(
                 from_first(lambda: (X, labelled.y_bar, len(classes), not encoder.balanced))
             model.fit(X, labelled.y_bar)
     model.classes_, model.classes = np.array(labelled.classes), None
+    rows = row_digests(labelled.examples, encoder.columns)[says_something(labelled.y_bar)]
     told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return _encoded(model, encoder, labelled.label, labelled.said, len(labelled.y_bar), told)
+    trained, notes = _encoded(model, encoder, labelled.label, labelled.said, len(labelled.y_bar), told)
+    trained.about["rows"] = remember(rows)
+    return trained, notes
 
 
 def _train_on_stream(
