@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -33,10 +35,14 @@ def save(folder: str, name: str, result: dict[str, Any]) -> None:
     """Write a result as JSON, with the command that made it."""
     path = Path(folder) / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    words = [word for i, word in enumerate(sys.argv) if "--out" not in sys.argv[max(0, i - 1) : i + 1]]
-    command = "python " + shlex.join([f"benchmarks/{Path(words[0]).name}", *words[1:]])
-    path.write_text(json.dumps({"command": command} | result, indent=1) + "\n")
+    path.write_text(json.dumps({"command": command_line()} | result, indent=1) + "\n")
     print(f"\nwritten to {path.name}")
+
+
+def command_line() -> str:
+    """The command that this is run by, without the folder it writes into."""
+    words = [word for i, word in enumerate(sys.argv) if "--out" not in sys.argv[max(0, i - 1) : i + 1]]
+    return "python " + shlex.join([f"benchmarks/{Path(words[0]).name}", *words[1:]])
 
 
 def finished(
@@ -51,6 +57,24 @@ def finished(
             if time.monotonic() - begun > limit:
                 pool.terminate()
                 return
+
+
+def resumed(job: Callable[[Any], Any], jobs: Sequence[Any], path: Path, processes: int | None) -> Iterator[Any]:
+    """Give what jobs return, and keep it in a file, line by line: those that are there are not done again."""
+    kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    known = {json.dumps(given): result for given, result in kept}
+    yield from (known[key] for key in map(json.dumps, jobs) if key in known)
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as file:
+        left = [given for given in jobs if json.dumps(given) not in known]
+        for given, result in finished(partial(_with_given, job), left, processes, math.inf):
+            file.write(json.dumps([given, result]) + "\n")
+            file.flush()
+            yield result
+
+
+def _with_given(job: Callable[[Any], Any], given: Any) -> tuple[Any, Any]:
+    return given, job(given)
 
 
 class Recorded(ComplementaryClassifier):

@@ -35,6 +35,7 @@ from naysayer.data import datasets
 from naysayer.engine import population, stack
 from naysayer.engine.recipe import Consistency, Recipe
 from naysayer.measure import planning
+from naysayer.measure.intervals import Interval
 from naysayer.models import boosting, members, saving, training
 from naysayer.objectives import OBJECTIVES, Forward, GradientAscent
 
@@ -597,11 +598,41 @@ def test_the_warning_counts_the_labels_that_would_tell():
     with pytest.warns(UserWarning, match=r"takes about [\d,]+ labels to show, and there are 100") as warned:
         quick("linear", n_seeds=5).fit(rng.normal(size=(100, 3)), rng.integers(0, 20, 100))
     ((hoped, needed),) = re.findall(r"an accuracy of (\d+) % takes about ([\d,]+) labels", str(warned[0].message))
-    margin = int(hoped) / 100 - 0.05
-    clean, widest = (planning.labels_needed(20, margin / by, int(hoped) / 100).complementary for by in (1, np.sqrt(2)))
+    clean, widest = (planning.labels_to_show(20, int(hoped) / 100, 0.05, wider=by) for by in (1, np.sqrt(2)))
     assert clean < int(needed.replace(",", "")) < 1.1 * widest  # bounds are up to sqrt(2) times as far
     with pytest.warns(UserWarning, match="an accuracy of 75 % would show in the 400 labels that there are"):
         quick("linear", n_seeds=5).fit(rng.normal(size=(400, 3)), rng.integers(0, 2, 400))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_what_a_few_labels_did_not_show_is_not_said_to_show_in_them(n):
+    X, y_bar = np.arange(n)[:, None] % 2.0, ["!a", "!b", "!a", "!b"][:n]
+    for model in (quick(n_seeds=5), ComplementaryClassifier(max_epochs=2, random_state=0)):
+        with pytest.warns(UserWarning, match=r"an accuracy of \d+ % takes about \d+ labels to show") as warned:
+            model.fit(X, y_bar)
+        text = next(str(one.message) for one in warned if "nothing was learned" in str(one.message))
+        hoped, needed, given = map(
+            int, re.findall(r"accuracy of (\d+) % takes about (\d+) .* there are (\d+)", text)[0]
+        )
+        assert given == n < needed
+        assert planning.labels_to_show(2, hoped / 100, 0.5) <= needed
+
+
+def test_labels_that_tell_less_than_counted_on_are_not_said_to_suffice():
+    X, _, y_bar = blobs(n=60)
+    q = transition.estimate([1, 2, 0, 2, 0, 1], [0, 0, 1, 1, 2, 2], 3)  # six pairs: nearly anything is possible
+    with pytest.warns(UserWarning, match="the 6 pairs of the transition matrix leave much possible; add pairs"):
+        quick("linear", n_seeds=5, transition=q).fit(X, y_bar)
+    model = quick("linear", n_seeds=5).fit(X, y_bar)
+    model.estimated_accuracy_ = Interval(0.95, 0.2, 1.0)  # as of labels that are worth less than uniform ones
+    with pytest.warns(UserWarning, match="; more than 60 such labels are needed to show that it is no chance"):
+        model._warn_if_nothing_was_learned(60)
+    noisy = transition.noisy(3, 0.2)  # a label is worth a fraction of a uniform one
+    told = complement(np.random.default_rng(0).integers(0, 3, 60), 3, transition=noisy, random_state=0)
+    with pytest.warns(UserWarning, match=r"takes about [\d,]+ labels to show") as warned:
+        quick("linear", n_seeds=5, transition=noisy).fit(X * 0 + np.arange(60)[:, None] % 7, told)
+    needed = int(re.findall(r"about ([\d,]+) labels", str(warned[0].message))[0].replace(",", ""))
+    assert needed > 3 * planning.labels_to_show(3, 2 / 3, 1 / 3)
 
 
 def test_noise_of_many_classes_is_not_taken_for_accuracy():

@@ -189,26 +189,27 @@ def test_every_format_makes_the_same_model(works, tmp_path):
     assert len(set(predictions)) == 1
 
 
-def test_mixed_labels(works, tmp_path):
+def test_mixed_labels(works, naysayer, tmp_path):
     table = write(tmp_path / "pets.csv", only(animals(), "says"))
     done = works("train", table, "--label", "says", "--out", tmp_path / "model", "--alpha", "0.5", *FAST)
     assert "labels: 226 'not this class', 56 'is this class', 18 that say nothing" in done.out
     rows = read_csv(works("predict", tmp_path / "model", table).out)
     truth = animals()["truth"]
     assert np.mean([row["prediction"] == true for row, true in zip(rows, truth, strict=True)]) > 0.8
-    assert "18 that say nothing" in works("evaluate", tmp_path / "model", table).out
+    assert "18 that say nothing" in naysayer("evaluate", tmp_path / "model", table).out
 
 
 def test_two_classes_from_end_to_end(works, tmp_path):
     y = np.arange(200) % 2
-    values = np.round(y + 0.1 * np.random.default_rng(0).normal(size=200), 4)
-    table = write(tmp_path / "two.csv", {"x": values.tolist(), "says": [f"!{'ab'[1 - k]}" for k in y]})
+    says, rng = [f"!{'ab'[1 - k]}" for k in y], np.random.default_rng(0)
+    tables = [{"x": np.round(y + 0.1 * rng.normal(size=200), 6).tolist(), "says": says} for _ in range(2)]
+    table, new = (write(tmp_path / f"{name}.csv", found) for name, found in zip(("two", "new"), tables, strict=True))
     for label in ("!a", "a"):
         done = works("train", table, "--label", "says", "--out", tmp_path / label, *FAST, "--json").json
         assert done["classes"] == ["a", "b"]
         rows = read_csv(works("predict", tmp_path / label, table).out)
         assert np.mean([row["prediction"] == "ab"[k] for row, k in zip(rows, y, strict=True)]) > 0.95
-        assert works("evaluate", tmp_path / label, table, "--json").json["accuracy"]["estimate"] > 0.95
+        assert works("evaluate", tmp_path / label, new, "--json").json["accuracy"]["estimate"] > 0.95
     assert "With two classes" in works("doctor", table, "--label", "says").out
     counts = works("plan", "--classes", 2, "--json").json["labels"]
     assert counts["ordinary"] == counts["complementary"] == counts["yes_no"]
@@ -240,7 +241,7 @@ def test_predictions_go_to_a_file_whole(works, naysayer, tmp_path, model, others
         assert row["prediction"] == CLASSES[int(np.argmax(shares))]
 
 
-def test_a_transition_matrix_is_read_and_remembered(works, refuses, tmp_path):
+def test_a_transition_matrix_is_read_and_remembered(works, naysayer, refuses, tmp_path):
     q = np.array([[0.3, 0.6, 0.1], [0.1, 0.3, 0.6], [0.6, 0.1, 0.3]])  # the least frequent label is not the class
     table = only(animals(), "truth")
     truth = np.array([CLASSES.index(name) for name in table.pop("truth")])
@@ -251,14 +252,14 @@ def test_a_transition_matrix_is_read_and_remembered(works, refuses, tmp_path):
     rows = read_csv(works("predict", tmp_path / "m", path).out)
     predicted = np.array([CLASSES.index(row["prediction"]) for row in rows])
     assert (predicted == truth).mean() > 0.75
-    told = works("evaluate", tmp_path / "m", path, "--json").json["accuracy"]
+    told = naysayer("evaluate", tmp_path / "m", path, "--json").json["accuracy"]
     expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=q)
     assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
 
     other = 0.9 * q + 0.1 / 3
     np.savetxt(tmp_path / "other.csv", other, delimiter=",")
     options = ["--transition", tmp_path / "other.csv", "--json"]
-    told = works("evaluate", tmp_path / "m", path, *options).json["accuracy"]
+    told = naysayer("evaluate", tmp_path / "m", path, *options).json["accuracy"]
     expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=other)
     assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
     told = works("doctor", path, "--label", "not", *options).json
@@ -383,6 +384,22 @@ def test_predict_says_the_same_as_json(works, model, others):
         assert [{k: str(v) for k, v in row.items()} for row in told] == rows
 
 
+def test_evaluate_warns_of_rows_that_were_trained_on(works, naysayer, model, pets, others, tmp_path):
+    rows, new = Path(pets).read_text().splitlines(), Path(others).read_text().splitlines()
+    done = naysayer("evaluate", model, pets)
+    words = (
+        "rows were trained on, so this accuracy is too high; see the estimated accuracy that `naysayer train` printed"
+    )
+    assert (done.code, done.err) == (0, f"warning: 300 of these 300 {words}\n")
+    (tmp_path / "both.csv").write_text("\n".join([*rows[:101], *(line.rpartition(",")[0] for line in new[1:])]) + "\n")
+    assert re.match("warning: 100 of these 400 rows", naysayer("evaluate", model, tmp_path / "both.csv", "--json").err)
+    works("evaluate", model, others)  # quietly
+    about = json.loads((model / "model.json").read_text())
+    del about["extra"]["rows"]  # as earlier releases did
+    (model / "model.json").write_text(json.dumps(about))
+    works("evaluate", model, pets)
+
+
 def test_evaluate_says_the_same_as_json_and_as_the_library(works, model, others):
     text = works("evaluate", model, others, "--confidence", "0.9").out
     told = works("evaluate", model, others, "--confidence", "0.9", "--json").json
@@ -491,7 +508,7 @@ def visits(tmp_path):
     return tmp_path / "visits.csv"
 
 
-def test_train_and_doctor_say_how_columns_and_classes_were_read(works, refuses, tmp_path, visits):
+def test_train_and_doctor_say_how_columns_and_classes_were_read(works, naysayer, refuses, tmp_path, visits):
     options = ["--label", "says", "--delimiter", ";", "--categorical", "town"]
     read = {
         "visit_id": "left out: an id, different in every row",
@@ -517,7 +534,7 @@ def test_train_and_doctor_say_how_columns_and_classes_were_read(works, refuses, 
     assert f"warning: {alike}" in told["notes"]
     rows = read_csv(works("predict", tmp_path / "b", visits, "--delimiter", ";").out)
     assert len(rows) == 90
-    works("evaluate", tmp_path / "b", visits, "--delimiter", ";")
+    naysayer("evaluate", tmp_path / "b", visits, "--delimiter", ";")
 
     told = works("doctor", visits, *options[:4], "--drop", "when,paid", "--numeric", "visit_id", "--json").json
     assert told["columns"] == {"visit_id": "number", "rate": "number, from percents", "town": "number"}
@@ -1135,7 +1152,8 @@ def test_it_runs_as_a_program(tmp_path):
     rows = read_csv((tmp_path / "out.csv").read_text())
     right = [row["prediction"] == true for row, true in zip(rows, animals()["truth"], strict=True)]
     assert np.mean(right) > 0.8
-    done = start("evaluate", "model", "pets.csv", cwd=tmp_path)
+    write(tmp_path / "others.csv", only(animals(seed=1), "says"))
+    done = start("evaluate", "model", "others.csv", cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert "estimated accuracy" in done.out
 

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from helpers import answers, ordinary_labels, raises, single_rows
 from naysayer import complement, metrics, transition
-from naysayer.measure.planning import LEAST_MARGIN, Plan, _contradiction, labels_needed, margin_reached
+from naysayer.measure.planning import LEAST_MARGIN, Plan, _contradiction, labels_needed, labels_to_show, margin_reached
 
 KINDS = Plan._fields
 CASES = [(K, accuracy) for K in (2, 3, 10) for accuracy in (0.5, 0.9, 0.99)]
@@ -117,6 +117,21 @@ def test_margins_are_those_of_the_interval_when_the_outcome_is_the_average():
     y_bar, y_pred = np.ones(200, dtype=int), np.arange(200) < 10  # 10 contradictions: 1 - 2 * 10 / 200
     _, low, high = metrics.accuracy_interval(y_bar, y_pred.astype(int), 3, confidence=0.9)
     assert margin_reached(3, 200, 0.9, confidence=0.9) == pytest.approx((high - low) / 2)
+
+
+@pytest.mark.parametrize(("n_classes", "accuracy"), [(2, 0.95), (2, 0.75), (3, 0.67), (10, 0.55), (10, 0.95)])
+def test_the_labels_to_show_an_accuracy_are_those_whose_interval_excludes_guessing(n_classes, accuracy):
+    def low(n, contradictions):
+        predicted = np.arange(n) >= contradictions  # class 0, which every label rules out, or class 1
+        return metrics.accuracy_interval(np.zeros(n, dtype=int), predicted.astype(int), n_classes).low
+
+    guessing, share = 1 / n_classes, (1 - accuracy) / (n_classes - 1)
+    n = labels_to_show(n_classes, accuracy, guessing)
+    assert low(n, int(np.floor(n * share))) > guessing
+    assert low(n - 1, int(np.ceil((n - 1) * share))) <= guessing
+    assert labels_to_show(n_classes, accuracy, guessing, wider=1.4) > n
+    with raises(f"`least` must be from 0 to less than the accuracy; got {accuracy} and {accuracy}"):
+        labels_to_show(n_classes, accuracy, accuracy)
 
 
 def test_plans_are_ordered_and_agree_for_two_classes():

@@ -75,6 +75,8 @@ def evaluate(
         else:
             predicted = trained.predict_proba(judge.examples).argmax(axis=1)
             found = judge.evaluate(predicted, trained, confidence)
+            if trained.encoder.kind == "table":
+                judge.warn_of_rows_trained_on(trained)
     if as_json:
         estimate = {"accuracy": named_interval(found.accuracy), "confidence": confidence, "classes": found.classes}
         print_json(found.about | estimate)

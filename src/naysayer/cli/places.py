@@ -5,9 +5,10 @@ Importing this loads torch; the commands do so when they run.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from naysayer.cli.console import is_store, possible
 from naysayer.common.checks import near
 from naysayer.data import tables
-from naysayer.data.labels import read_labels
+from naysayer.data.digests import count_known, row_digests
+from naysayer.data.labels import read_labels, says_something
+from naysayer.features.tables import TableEncoder
 from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.sample import Sample, read
 from naysayer.models.encoded import EncodedModel
@@ -122,6 +125,20 @@ class LabelledTable:
         sample, (told,) = read(self.y_bar, len(self.classes), transition, y_pred=predicted)
         share = np.bincount(predicted, minlength=len(self.classes)) / len(predicted)
         return judge(self.said, self.classes, sample, told, share, confidence)
+
+    def warn_of_rows_trained_on(self, trained: EncodedModel) -> None:
+        """Warn if labels are among those that the model learned from, which flatter it."""
+        if (told := trained.about.get("rows")) is None:  # a stream's model, or one of an earlier release
+            return
+        encoder = cast(TableEncoder, trained.encoder)
+        judging = row_digests(self.examples, encoder.columns)[says_something(self.y_bar)]
+        if known := count_known(told, judging):
+            about = "about " * (told["every"] > 1)
+            warnings.warn(
+                f"{about}{known:,} of these {len(judging):,} rows were trained on, so this accuracy is too high; see "
+                f"the estimated accuracy that `naysayer train` printed",
+                stacklevel=2,
+            )
 
 
 def judge(

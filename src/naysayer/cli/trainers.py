@@ -110,6 +110,8 @@ def on_table(place: str, labels: Labels, columns: Columns, settings: dict[str, A
     """Train on a table; None in a process that only helps the first one, which saves and tells."""
     import numpy as np
 
+    from naysayer.data.digests import remember, row_digests
+    from naysayer.data.labels import says_something
     from naysayer.engine.processes import from_first
     from naysayer.features.tables import TableEncoder
     from naysayer.models.classifier import ComplementaryClassifier
@@ -135,7 +137,10 @@ def on_table(place: str, labels: Labels, columns: Columns, settings: dict[str, A
 
         return Evidence.from_labels(labelled.said, model, labelled.examples, labelled.y_bar)
 
-    return _learned(model, encoder, labelled.label, labelled.said, len(labelled.y_bar), notes, evidence)
+    learned = _learned(model, encoder, labelled.label, labelled.said, len(labelled.y_bar), notes, evidence)
+    labelled_rows = row_digests(labelled.examples, encoder.columns)[says_something(labelled.y_bar)]
+    learned.model.about["rows"] = remember(labelled_rows)
+    return learned
 
 
 def on_stream(

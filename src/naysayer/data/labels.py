@@ -82,6 +82,11 @@ def read_labels(
     return (indices[:, None] == np.arange(len(names)) if silent else indices), names, said
 
 
+def says_something(y_bar: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which labels rule out any class, (N,)."""
+    return np.asarray(y_bar.any(axis=1)) if y_bar.ndim == 2 else np.ones(len(y_bar), dtype=bool)
+
+
 @contextmanager
 def _of_column(column: str) -> Iterator[None]:
     """Name the column in an error about its labels."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from numbers import Real
 from typing import NamedTuple
 
@@ -102,6 +103,33 @@ def margin_reached(
     return _margin(n_labels, *_contradiction(kind, n_classes, accuracy), accuracy, tail)
 
 
+def labels_to_show(
+    n_classes: int, accuracy: float, least: float, *, wider: float = 1.0, confidence: float = 0.95
+) -> int:
+    r"""Count the uniform complementary labels from which on the interval of an accuracy lies above `least`.
+
+    The smallest n at whose average outcome (:func:`margin_reached`) the lower bound is above `least`,
+    :math:`p - \text{wider} \cdot h (f_+ - f) > \text{least}`. Only this side of the interval counts: near 100 % the
+    other one is far shorter, and half the width would promise too much.
+
+    Parameters
+    ----------
+    n_classes, accuracy, confidence : as in :func:`labels_needed`.
+    least : what is to lie below the interval, such as the accuracy of guessing; smaller than `accuracy`.
+    wider : how many times as far from the estimate the bound is as that of labels kept apart.
+
+    Examples
+    --------
+    >>> labels_to_show(2, 0.95, 0.5)
+    7
+    """
+    n_classes, accuracy, tail = _check(n_classes, accuracy, confidence)
+    if not 0 <= least < accuracy:
+        raise ValueError(f"`least` must be from 0 to less than the accuracy; got {least!r} and {accuracy!r}")
+    cost, share = _contradiction("complementary", n_classes, accuracy)
+    return _smallest(lambda n: wider * cost * (_most(n * share, n * (1.0 - share), tail) - share), accuracy - least)
+
+
 def _check(n_classes: int, accuracy: float, confidence: float) -> tuple[int, float, float]:
     """Check what both functions take; give K, p and the probability to miss on each side."""
     n_classes = check_count(n_classes, "`n_classes`", least=2)
@@ -138,16 +166,21 @@ def _most(hits: float, misses: float, tail: float) -> float:
 
 
 def _needed(kind: str, n_classes: int, margin: float, accuracy: float, tail: float) -> int:
-    """The smallest n whose margin is small enough; a margin is nearly proportional to the root of 1/n."""
+    """The smallest n whose margin is small enough."""
     contradiction = _contradiction(kind, n_classes, accuracy)
+    return _smallest(lambda n: _margin(n, *contradiction, accuracy, tail), margin)
+
+
+def _smallest(distance: Callable[[int], float], aim: float) -> int:
+    """The smallest n with a distance of at most `aim`; a distance is nearly proportional to the root of 1/n."""
     too_few, enough, n = 0, math.inf, 1000
     for attempt in itertools.count():
-        reached = _margin(n, *contradiction, accuracy, tail)
-        too_few, enough = (n, enough) if reached > margin else (too_few, n)
+        reached = distance(n)
+        too_few, enough = (n, enough) if reached > aim else (too_few, n)
         if enough == too_few + 1:
             break
         if attempt < 10:
-            n = round(n * (reached / margin) ** 2)
+            n = round(n * (reached / aim) ** 2)
         else:  # far from proportional: halve what is left
             n = 2 * n if enough == math.inf else (too_few + int(enough)) // 2
         n = int(min(max(n, too_few + 1), enough - 1))

@@ -25,10 +25,11 @@ from naysayer.engine.stream import Stream
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
+from naysayer.labels.transition import Estimated, cost
 from naysayer.losses import Loss
 from naysayer.losses import name_of as loss_name
 from naysayer.measure.intervals import Interval, tail_probability
-from naysayer.measure.planning import labels_needed
+from naysayer.measure.planning import labels_to_show
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
 from naysayer.models.candidates import Network
@@ -291,16 +292,28 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
         if self.learned_:
             return
         hoped = float(np.clip(estimate, (1 + guessing) / 2, min(guessing + 0.5, 0.95)))  # worth having, at the least
-        needed = labels_needed(len(self.classes_), (hoped - guessing) / self.held_out_.wider, hoped).complementary
-        needed = math.ceil(needed * n_labels / len(self.held_out_.rows))  # not every label may judge
-        more = f"takes about {needed:,} labels to show, and there are {n_labels:,}"
+        needed = self._labels_to_show(hoped, guessing) * n_labels / len(self.held_out_.rows)  # not every one may judge
+        pairs = self.transition.counts.sum() if isinstance(self.transition, Estimated) else 0  # more may be what helps
+        if needed > n_labels:
+            words = f"takes about {math.ceil(needed):,} labels to show, and there are {n_labels:,}"
+            more = f"an accuracy of {100 * hoped:.0f} % {words}"
+        elif pairs:
+            more = f"the {pairs:,} pairs of the transition matrix leave much possible; add pairs"
+        elif estimate < hoped:
+            more = f"an accuracy of {100 * hoped:.0f} % would show in the {n_labels:,} labels that there are"
+        else:
+            more = f"more than {n_labels:,} such labels are needed to show that it is no chance"
         warnings.warn(
             f"nothing was learned that can be told from guessing: the estimated accuracy is "
             f"{100 * min(1, max(0, estimate)):.0f} % ({100 * low:.0f} to {100 * high:.0f}), and guessing has "
-            f"{100 * guessing:.0f} %; an accuracy of {100 * hoped:.0f} % "
-            f"{more if needed > n_labels else f'would show in the {n_labels:,} labels that there are'}",
+            f"{100 * guessing:.0f} %; {more}",
             stacklevel=3,
         )
+
+    def _labels_to_show(self, accuracy: float, guessing: float) -> float:
+        """About how many labels must judge for the interval of an accuracy to exclude that of guessing."""
+        needed = labels_to_show(len(self.classes_), accuracy, guessing, wider=self.held_out_.wider)
+        return needed * (1.0 if self.transition is None else max(1.0, cost(self.transition, len(self.classes_))))
 
     @property
     def learned_(self) -> bool:
