@@ -592,25 +592,37 @@ def test_the_encoder_reads_a_photo_once_and_shows_progress(tmp_path, monkeypatch
         fit_encoder(given).transform(given)
 
 
-@pytest.mark.parametrize("damage", [None, b"no picture", b"half"])
-def test_a_photo_that_is_gone_or_broken_is_told_with_its_path_and_what_to_do(damage, tmp_path, monkeypatch):
+@pytest.mark.parametrize("damage", ["gone", "no picture", "half", "another"])
+def test_a_photo_that_is_gone_or_changed_is_told_with_its_path_and_what_to_do(damage, tmp_path, monkeypatch):
     given = items(tmp_path)
     path = Path(given[1].path)
     content = path.read_bytes()
-    path.unlink() if damage is None else path.write_bytes(content[: len(content) // 2] if damage == b"half" else damage)
+    fit_encoder(given).transform(given)  # features of what was there are in the cache
+    what = "stay as it is; it has changed since it was registered"
+    if damage == "gone":
+        what = "be a file that can be read; no such file or directory"
+        path.unlink()
+    elif damage == "another":
+        Image.new("RGB", (50, 50), "red").save(path)
+    else:
+        path.write_bytes(content[: len(content) // 2] if damage == "half" else b"no picture")
+    for encode in (lambda given: PhotoEncoder().fit(given), lambda given: PhotoEncoder(pixels=True).fit(given)):
+        encoder = encode(given)
+        with raises(f"picture {given[1].name!r} at {path} must {what}; ") as caught:
+            encoder.transform(given)
+        assert str(caught.value).endswith("; register its folder again: naysayer ask FOLDER")
+        assert list(encoder.read(given)) == [given[1].id]  # the others are there
+        assert len(encoder.transform([given[0], given[2]])) == 2
+        with raises(f"picture {given[1].name!r} at {path} must {what}; "):
+            encode(given[1:2]).transform(given[1:2])
+
+
+def test_a_photo_that_changes_without_a_cache_is_told(tmp_path):
+    given = items(tmp_path)
     encoder = PhotoEncoder().fit(given)
-    with raises(f"{given[1].name!r} at {path} must") as caught:
-        encoder.transform(given)
-    assert str(caught.value).endswith("; register its folder again: naysayer ask FOLDER")
-    assert list(encoder.read(given)) == [given[1].id]  # the others are there
-    monkeypatch.setattr(photos, "available", lambda: False)
-    small = PhotoEncoder().fit(given)
-    with raises(f"picture {given[1].name!r} at {path} must open as an image; it does not: ") as caught:
-        small.transform(given)
-    assert str(caught.value).endswith("; register its folder again: naysayer ask FOLDER")
-    assert small.transform([given[0], given[2]]).shape == (2, 3, 32, 32)
-    with raises(f"picture {given[1].name!r} at {path} must open as an image; it does not: "):
-        PhotoEncoder().fit(given[1:2]).transform(given[1:2])
+    encoder.photos.set_params(cache=False)
+    Image.new("RGB", (50, 50), "red").save(given[2].path)
+    assert list(encoder.read(given)) == [given[2].id]
 
 
 def test_pixels_where_they_are_wanted(tmp_path):

@@ -106,10 +106,12 @@ class Picture:
     ----------
     source : what it is.
     name : how errors call it.
+    registered : the hash that a file must have; None: any.
     """
 
     source: Any
     name: str
+    registered: str | None = None
 
     def hash(self) -> str:
         """Hash its content: the bytes of a file; else the pixels, as RGB."""
@@ -119,30 +121,37 @@ class Picture:
         image = self._decode(None, 1)
         return content_hash(f"{image.size}", image.tobytes())
 
+    def image(self, size: int, expected: str | None = None) -> Any:
+        """Give it as an upright RGB image; one much larger than `size` may be decoded smaller."""
+        content = self._content()
+        if content is not None and expected is not None and content_hash(content) != expected:
+            raise self._refuse("must stay as it is while it is read", "it was changed", "try again")
+        return self._decode(content, size)
+
     def pixels(self, size: int, expected: str | None = None) -> NDArray[np.uint8]:
         """Give the pixels (3, S, S); a file that has another hash than expected is refused."""
         from PIL import Image
 
-        content = self._content()
-        if content is not None and expected is not None and content_hash(content) != expected:
-            raise self._refuse("must stay as it is while it is read", "it was changed", "try again")
-        image = self._decode(content, size)
+        image = self.image(size, expected)
         seen = image.crop(window(*image.size))  # not resize's own box, beyond whose edges it looks
         small = seen.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=3.0)
         return np.asarray(small, dtype=np.uint8).transpose(2, 0, 1)
 
     def _content(self) -> bytes | None:
-        """Read the file, where it is one."""
+        """Read the file, where it is one; what lies at its path by now must be what was registered."""
         if not isinstance(self.source, (str, os.PathLike)):
             return None
         try:
-            return read_image(self.source)
+            content = read_image(self.source)
         except OSError as error:
             raise self._refuse("must be a file that can be read", (error.strerror or str(error)).lower()) from None
         except ValueError as error:
             if not str(error).startswith(f"{self.source} "):  # NUL, or half a character, in the path
                 raise self._refuse("must have a path that a file can have", str(error)) from None
             raise Refused(f"picture {error}") from None
+        if self.registered is not None and content_hash(content) != self.registered:
+            raise self._refuse("must stay as it is", "it has changed since it was registered")
+        return content
 
     def _decode(self, content: bytes | None, size: int) -> Any:
         """Decode, turn as browsers do, and bring to RGB; a JPEG is decoded no larger than needed."""
