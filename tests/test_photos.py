@@ -610,7 +610,7 @@ def test_a_photo_that_is_gone_or_changed_is_told_with_its_path_and_what_to_do(da
         encoder = encode(given)
         with raises(f"picture {given[1].name!r} at {path} must {what}; ") as caught:
             encoder.transform(given)
-        assert str(caught.value).endswith("; register its folder again: naysayer ask FOLDER")
+        assert str(caught.value).endswith("; put it back, or say where it is now: naysayer add STORE FOLDER")
         assert list(encoder.read(given)) == [given[1].id]  # the others are there
         assert len(encoder.transform([given[0], given[2]])) == 2
         with raises(f"picture {given[1].name!r} at {path} must {what}; "):

@@ -54,6 +54,7 @@ def predict(
     from naysayer.cli.places import read_examples
     from naysayer.common.cells import csv_text
     from naysayer.common.files import write_text
+    from naysayer.features.photos import told_of
     from naysayer.models.encoded import EncodedModel
 
     trained = EncodedModel.load(model, device, verbose=1)
@@ -70,9 +71,9 @@ def predict(
     heads = [examples.head, "prediction", "probability"]
     copied = examples.column(id_column, trained.about.get("id"), [*heads, *shares])
     with warnings_as_lines():
-        p = trained.predict_proba(examples.values)
+        p, failed = trained.predict_readable(examples.values)
     rows: list[list[Any]] = [
-        [name, classes[k], round(float(p[i, k]), 6)]
+        [name, None, None] if i in failed else [name, classes[k], round(float(p[i, k]), 6)]
         for i, (name, k) in enumerate(zip(examples.names, p.argmax(axis=1), strict=True))
     ]
     if copied is not None:
@@ -82,13 +83,16 @@ def predict(
             row.insert(1, None if value != value else value)  # JSON has no NaN
     if probabilities:
         heads += shares
-        rows = [row + [round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
+        rows = [row + [None if i in failed else round(float(v), 6) for v in p[i]] for i, row in enumerate(rows)]
     text = _as_json(heads, rows) if as_json else csv_text([heads, *rows])
     if out is None:
         sys.stdout.write(text)
     else:
         write_text(out, text)
-        print(f"{count(len(rows), 'prediction is', 'predictions are')} in {out}", file=sys.stderr)
+        print(f"{count(len(rows) - len(failed), 'prediction is', 'predictions are')} in {out}", file=sys.stderr)
+    if failed:
+        has = "has" if len(failed) == 1 else "have"
+        print(f"{count(len(failed), 'photo')} {has} no prediction: {told_of(list(failed.values()))}", file=sys.stderr)
 
 
 def _predict_stream(

@@ -27,7 +27,7 @@ from naysayer.features.pictures import Picture, Refused, large_allowed, take_pic
 
 MOST_SIDE = 32  # pixels, of the pictures that are learned from without a backbone
 _ON_GPU = 4  # times as many pictures at once
-_REGISTER = "register its folder again: naysayer ask FOLDER"
+PUT_BACK = "put it back, or say where it is now: naysayer add STORE FOLDER"
 _GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
 
 
@@ -315,7 +315,7 @@ class PhotoEncoder:
     def transform(self, examples: Sequence[Item]) -> NDArray[Any]:
         """Give the features of images, or their pixels; all must be there to be read."""
         if failed := self.read(examples):
-            raise Refused(f"{told_of(list(failed.values()))}; {_REGISTER}")
+            raise Refused(f"{told_of(list(failed.values()))}; {PUT_BACK}")
         return np.stack([self._read[item.id] for item in examples])
 
     def read(self, examples: Sequence[Item]) -> dict[str, str]:
