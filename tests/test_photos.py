@@ -28,7 +28,7 @@ from naysayer.features import Photos, backbones, efficientnet, photos
 from naysayer.features.encoder import encoder_from_dict, fit_encoder
 from naysayer.features.photos import PhotoEncoder
 from naysayer.objectives import Forward
-from test_pictures import broken, saved, smooth
+from test_pictures import MODES, broken, is_one_colour, saved, smooth
 
 SMALL = {"size": 32, "device": "cpu"}
 
@@ -623,6 +623,14 @@ def test_a_photo_that_changes_without_a_cache_is_told(tmp_path):
     encoder.photos.set_params(cache=False)
     Image.new("RGB", (50, 50), "red").save(given[2].path)
     assert list(encoder.read(given)) == [given[2].id]
+
+
+@MODES
+def test_pixels_of_every_mode_are_what_the_backbone_would_see(mode, value, ending, expected, tmp_path):
+    item = image_item(saved(tmp_path / f"a.{ending}", Image.new(mode, (20, 20), value)), "a")
+    for encoder in (PhotoEncoder(8, 3, pixels=True), PhotoEncoder(pixels=True).fit([item])):
+        (seen,) = encoder.transform([item])
+        assert is_one_colour(seen, expected if len(seen) == 3 else expected[:1])
 
 
 def test_pixels_where_they_are_wanted(tmp_path):

@@ -107,7 +107,7 @@ def test_pictures_of_hardly_any_pixels(shape, tmp_path):
         assert is_one_colour(read(way)[0][0], RED, 0)
 
 
-@pytest.mark.parametrize(
+MODES = pytest.mark.parametrize(
     ("mode", "value", "ending", "expected"),
     [
         ("1", 1, "png", (255, 255, 255)),
@@ -124,8 +124,12 @@ def test_pictures_of_hardly_any_pixels(shape, tmp_path):
         ("I", 32896, "tiff", (128, 128, 128)),
         ("F", 0.5, "tiff", (128, 128, 128)),
         ("F", 200.0, "tiff", (200, 200, 200)),
+        ("I;16", 32896, "png", (128, 128, 128)),
     ],
 )
+
+
+@MODES
 def test_every_mode_becomes_rgb(mode, value, ending, expected, tmp_path):
     image = Image.new(mode, (20, 20), value)
     path = saved(tmp_path / f"a.{ending}", image)
