@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
 import re
 import struct
 import zlib
+from contextlib import redirect_stderr
 
 import numpy as np
 import pyarrow as pa
@@ -110,6 +112,37 @@ def test_images_that_do_not_open_are_told_and_left_out(tmp_path, ending):
     assert f"left out: {tmp_path}/text{ending} must open as a {kind} image; it does not" in lines
     assert any(line.startswith(f"left out: {tmp_path}/half{ending} must open as a {kind} image") for line in lines)
     assert all("\n" not in line for line in lines)
+
+
+def test_what_is_left_out_for_one_reason_is_told_in_a_few_lines(tmp_path):
+    for i in range(300):
+        (tmp_path / f"IMG_{i:03}.HEIC").write_bytes(b"x")
+    with raises(f"{tmp_path} must hold images") as caught, redirect_stderr(io.StringIO()) as lines:
+        list(read_items(tmp_path))
+    words = "is HEIC, which is not read; convert it to JPEG"
+    assert str(caught.value).endswith(
+        f"; it has none that can be read: {tmp_path}/IMG_000.HEIC {words} (and 299 more for the same reason)"
+    )
+    assert lines.getvalue().splitlines() == [
+        *(f"left out: {tmp_path}/IMG_00{i}.HEIC {words}" for i in range(3)),
+        f"left out: 297 more for the same reason as {tmp_path}/IMG_000.HEIC",
+    ]
+    content = picture(tmp_path / "a.png", size=(40, 40)).read_bytes()
+    for i in range(9):
+        (tmp_path / f"cut{i}.png").write_bytes(content[: -30 * i - 30])
+        (tmp_path / f"wide{i}.png").write_bytes(bomb(30_000, 30_000 + i))
+    lines = told(tmp_path)[1]
+    assert len(lines) == 12  # three and a count of each reason, however much was cut off
+    assert [line for line in lines if " more " in line] == [
+        f"left out: {number} more for the same reason as {tmp_path}/{name}"
+        for number, name in ((297, "IMG_000.HEIC"), (6, "cut0.png"), (6, "wide0.png"))
+    ]
+    path = tmp_path / "reviews.jsonl"
+    path.write_text('{"text": "one"}\n' + '{"text": ""}\n' * 1200)
+    assert told(path)[1] == [
+        *(f"left out: row {i} of {path} has no text" for i in (2, 3, 4)),
+        f"left out: 1,197 more for the same reason as row 2 of {path}",
+    ]
 
 
 def test_photos_that_are_not_read_are_named_each(tmp_path):

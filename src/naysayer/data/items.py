@@ -8,10 +8,12 @@ import io
 import json
 import math
 import os
+import re
 import stat
 import sys
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ IMAGE_ENDINGS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".gif": "GIF", 
 IMAGE_ENDINGS |= {".tif": "TIFF", ".tiff": "TIFF"}
 UNREAD_ENDINGS = (".heic", ".heif", ".avif")  # photos all the same: each is named when it is left out
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+_TOLD = 3  # of what is left out for one reason; of more, how many there are
 _MANY = 1000  # files that take a while to look at
 _MOST_BYTES = 100 * 2**20  # of an image file
 _MOST_PIXELS = 100_000_000  # a small file can claim more pixels than there is memory for
@@ -122,14 +125,15 @@ def read_items(
     """Read what people are to be asked about.
 
     A folder is searched for images (jpg, jpeg, png, gif, webp, bmp, tif, tiff), its folders too, in the order of
-    their names; names that begin with a dot are skipped, HEIC is named, and other files are counted. A pattern such as
+    their names; names that begin with a dot are skipped, and files that are no images are counted. A pattern such as
     ``photos/*.jpg`` names images, too. In a CSV, TSV, Parquet or JSONL file each row is an item: a text, where
     there is a column ``text`` or only one column; else a record. The same content twice is one item.
 
     Parameters
     ----------
     path : the folder or file, or a pattern.
-    report : is called with a line for each thing that was left out: an image that does not open, a row without a text.
+    report : is called with a line for each thing that was left out: an image that does not open, a row without a text;
+        of those left out for one reason with the first three, and then with how many more there were.
     verbose : 1 shows a progress bar while 1,000 files or more are looked at.
 
     Yields
@@ -147,19 +151,20 @@ def read_items(
     """
     path = Path(path)
     none = f"{path} must hold images ({', '.join(IMAGE_ENDINGS)}); it has none"
+    out = _LeftOut(report)
     if path.is_dir():
-        return _once(_images(list(_files(path)), path, report, verbose), none)
+        return _once(_images(list(_files(path)), path, out, verbose), none, out)
     if not path.exists():
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if os.path.isfile(name))
         if not found:
             raise FileNotFoundError(f"no file or folder at {path}")
-        return _once(_images(found, None, report, verbose), none)
+        return _once(_images(found, None, out, verbose), none, out)
     if path.suffix.lower() in IMAGE_ENDINGS:
-        return _once(_images([path], None, report), none)
+        return _once(_images([path], None, out), none, out)
     if path.suffix.lower() not in TABLE_ENDINGS:
         known = ", ".join((*TABLE_ENDINGS, *IMAGE_ENDINGS))
         raise ValueError(f"items must be a folder of images or a file that ends in {known}; got {path}")
-    return _once(_rows(path, report), f"{path} must hold texts or records; none of its rows has one")
+    return _once(_rows(path, out), f"{path} must hold texts or records; none of its rows has one")
 
 
 def fields_beside(items: Sequence[Item], path: str | os.PathLike[str] | None = None) -> dict[str, list[Any]]:
@@ -185,51 +190,85 @@ def fields_beside(items: Sequence[Item], path: str | os.PathLike[str] | None = N
     }
 
 
-def _once(items: Iterator[Item], empty: str) -> Iterator[Item]:
-    """Give each item once; refuse that there are none."""
+class _LeftOut:
+    """Tell of what is left out: of each reason the first few, and at the end how many more; what varies is none."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.report = report
+        self.first: dict[str, str] = {}
+        self.why: dict[str, str] = {}
+        self.number: Counter[str] = Counter()
+
+    def __call__(self, what: str, why: str) -> None:
+        """Leave something out; `why` is what follows its name."""
+        reason = re.sub(r"\d+", "", why).split(": ")[0]
+        self.first.setdefault(reason, what)
+        self.why.setdefault(reason, why)
+        self.number[reason] += 1
+        if self.number[reason] <= _TOLD:
+            self.report(f"left out: {what} {why}")
+
+    def end(self) -> None:
+        """Tell how many more there were."""
+        for reason, number in self.number.items():
+            if number > _TOLD:
+                self.report(f"left out: {number - _TOLD:,} more for the same reason as {self.first[reason]}")
+
+    def most(self) -> str:
+        """Say what most were left out for; nothing where nothing was."""
+        if not self.number:
+            return ""
+        ((reason, number),) = self.number.most_common(1)
+        return f" that can be read: {self.first[reason]} {self.why[reason]}" + (
+            f" (and {number - 1:,} more for the same reason)" if number > 1 else ""
+        )
+
+
+def _once(items: Iterator[Item], empty: str, out: _LeftOut | None = None) -> Iterator[Item]:
+    """Give each item once; refuse that there are none, and say why where images were left out."""
     seen: set[str] = set()
     for item in items:
         if item.id not in seen:
             seen.add(item.id)
             yield item
     if not seen:
-        raise ValueError(empty)
+        raise ValueError(empty + ("" if out is None else out.most()))
 
 
 # ---- images ------------------------------------------------------------------------------------------------------
 
 
-def _images(
-    paths: Sequence[Path], folder: Path | None, report: Callable[[str], None], verbose: int = 0
-) -> Iterator[Item]:
+def _images(paths: Sequence[Path], folder: Path | None, out: _LeftOut, verbose: int = 0) -> Iterator[Item]:
     """Read those of the files that are images; names are from the folder on, if there is one."""
     with progress_bar(len(paths), "looking at photos", verbose > 0 and len(paths) >= _MANY) as bar:
-        yield from _readable(paths, folder, report, bar)
+        yield from _readable(paths, folder, out, bar)
 
 
-def _readable(paths: Sequence[Path], folder: Path | None, report: Callable[[str], None], bar: Bar) -> Iterator[Item]:
+def _readable(paths: Sequence[Path], folder: Path | None, out: _LeftOut, bar: Bar) -> Iterator[Item]:
     others = []
     for path in paths:
         bar()
         if path.suffix.lower() in UNREAD_ENDINGS:
-            report(f"left out: {path} is {path.suffix[1:].upper()}, which is not read; convert it to JPEG")
+            out(str(path), f"is {path.suffix[1:].upper()}, which is not read; convert it to JPEG")
             continue
         if path.suffix.lower() not in IMAGE_ENDINGS:
             others.append(path)
             continue
         name = path.as_posix() if folder is None else path.relative_to(folder).as_posix()
+        if not is_name(name):
+            out(f"the name {name!r}", "must be printable UTF-8; rename it")
+            continue
         try:
-            if not is_name(name):
-                raise ValueError(f"the name {name!r} must be printable UTF-8; rename it")
             yield image_item(path, name)
         except OSError as error:
-            report(f"left out: {path} must be a file that can be read; {(error.strerror or str(error)).lower()}")
+            out(str(path), f"must be a file that can be read; {(error.strerror or str(error)).lower()}")
         except ValueError as error:
-            report(f"left out: {' '.join(str(error).split())}")
+            out(str(path), " ".join(str(error).removeprefix(f"{path} ").split()))
+    out.end()
     if others:
         more = f"{len(others) - 1:,} more file{'s' if others[2:] else ''}"
         rest = f" and {more} are no images" if others[1:] else " is no image"
-        report(f"left out: {others[0]}{rest}")
+        out.report(f"left out: {others[0]}{rest}")
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -264,7 +303,7 @@ def _check_image(content: bytes, path: Path) -> None:
 # ---- texts and records -------------------------------------------------------------------------------------------
 
 
-def _rows(path: Path, report: Callable[[str], None]) -> Iterator[Item]:
+def _rows(path: Path, out: _LeftOut) -> Iterator[Item]:
     """Read the rows of a file as texts or as records."""
     columns = _columns(path)
     text = "text" if "text" in columns else next(iter(columns)) if len(columns) == 1 else None
@@ -272,11 +311,12 @@ def _rows(path: Path, report: Callable[[str], None]) -> Iterator[Item]:
         name = f"{path.name} row {i}"
         known = [value for value in values if value is not None and str(value).strip()]
         if not known:
-            report(f"left out: row {i} of {path} has no {'text' if text is not None else 'values'}")
+            out(f"row {i} of {path}", f"has no {'text' if text is not None else 'values'}")
         elif text is not None:
             yield text_item(str(values[0]), name)
         else:
             yield record_item(dict(zip(columns, map(_flat(path, i), values))), name)
+    out.end()
 
 
 def _flat(path: Path, row: int) -> Callable[[Any], Any]:
