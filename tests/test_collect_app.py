@@ -269,6 +269,7 @@ def pictures(tmp_path):
     (tmp_path / "secret.txt").write_text("secret")
     for kind in ("png", "jpg", "gif", "webp", "bmp", "tiff"):
         Image.new("RGB", (30, 20), (200, 10, 10)).save(folder / f"x.{kind}")
+    Image.new("RGB", (30, 20), (202, 12, 12)).save(folder / "png.jpeg", "PNG")  # its ending lies
     with Store.open(tmp_path / "p.db", project=Project(CLASSES)) as store:
         store.register(image_item(path, path.name) for path in sorted(folder.iterdir()))
         yield store, folder
@@ -287,7 +288,8 @@ def test_pictures_are_what_their_bytes_say(pictures):
         assert response.headers["content-security-policy"] == MEDIA_POLICY
         assert "immutable" in response.headers["cache-control"]
         kinds[Path(item.path).suffix] = response.headers["content-type"]
-    assert kinds == dict.fromkeys((".png", ".gif", ".webp", ".bmp", ".tiff"), "image/png") | {".jpg": "image/jpeg"}
+    png = (".png", ".gif", ".webp", ".bmp", ".tiff", ".jpeg")
+    assert kinds == dict.fromkeys(png, "image/png") | {".jpg": "image/jpeg"}
 
 
 def test_a_file_that_was_exchanged_is_not_served(pictures):

@@ -109,7 +109,7 @@ def test_images_that_do_not_open_are_told_and_left_out(tmp_path, ending):
     assert sorted(item.name for item in found) == sorted(["good.png", f"whole{ending}"])
     kind = IMAGE_ENDINGS[ending]
     assert [line.split(": ")[0] for line in lines] == ["left out"] * 4
-    assert f"left out: {tmp_path}/text{ending} must open as a {kind} image; it does not" in lines
+    assert f"left out: {tmp_path}/text{ending} must open as a {kind} image; it is SVG, which is not read" in lines
     assert any(line.startswith(f"left out: {tmp_path}/half{ending} must open as a {kind} image") for line in lines)
     assert all("\n" not in line for line in lines)
 
@@ -158,10 +158,44 @@ def test_photos_that_are_not_read_are_named_each(tmp_path):
     ]
 
 
-def test_only_the_decoder_that_the_ending_names_is_used(tmp_path):
-    picture(tmp_path / "real.gif").rename(tmp_path / "said.png")
-    with raises(f"{tmp_path}/said.png must open as a PNG image; it does not"):
-        image_item(tmp_path / "said.png", "said.png")
+def test_a_picture_whose_ending_lies_is_taken_for_what_it_is(tmp_path):
+    endings = {kind: ending for ending, kind in IMAGE_ENDINGS.items()}
+    for seed, (kind, ending) in enumerate(endings.items()):
+        said = ".png" if ending == ".jpeg" else ".jpeg"
+        whole = picture(tmp_path / f"{kind}{ending}", seed, size=(90, 90)).rename(tmp_path / f"{kind}{said}")
+        (tmp_path / f"half-{kind}{said}").write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    found, lines = told(tmp_path)
+    assert sorted(item.name.partition(".")[0] for item in found) == sorted(endings)
+    assert len(lines) == len(endings)
+    for kind, said in (("PNG", "jpeg"), ("JPEG", "png")):
+        half = f"left out: {tmp_path}/half-{kind}.{said} must open as a {kind} image; it does not: "
+        assert any(line.startswith(half) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC, which is not read; convert it to JPEG"),
+        (b"\0\0\0\x1cftypmif1\0\0\0\0mif1avifmiaf", "AVIF, which is not read; convert it to JPEG"),
+        (b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom", "a video, which is not read"),
+        (b"\n<!DOCTYPE html><title>404</title>", "a web page, which is not read"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG, which is not read"),
+        (b"%PDF-1.7", "PDF, which is not read"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n", "PostScript, which is not read"),
+    ],
+)
+def test_what_is_no_picture_that_is_read_is_told_by_its_content(content, said, tmp_path):
+    (tmp_path / "said.jpg").write_bytes(content)
+    assert told_alone(tmp_path) == f"left out: {tmp_path}/said.jpg must open as a JPEG image; it is {said}"
+
+
+def told_alone(folder):
+    """The only line about a folder of which nothing is left."""
+    lines = []
+    with raises(f"{folder} must hold images"):
+        list(read_items(folder, report=lines.append))
+    (line,) = lines
+    return line
 
 
 def bomb(width, height):

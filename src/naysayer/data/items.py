@@ -26,6 +26,20 @@ IMAGE_ENDINGS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".gif": "GIF", 
 IMAGE_ENDINGS |= {".tif": "TIFF", ".tiff": "TIFF"}
 UNREAD_ENDINGS = (".heic", ".heif", ".avif")  # photos all the same: each is named when it is left out
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+_AVIF = {b"avif", b"avis"}
+_HEIC = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
+_STARTS = {  # of files, after white space, in small letters
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+    b"<svg": "SVG",
+    b"<?xml": "XML or SVG",
+    b"%pdf": "PDF",
+    b"%!ps": "PostScript",
+    b"8bps": "Photoshop's",
+    b"\xff\x0a": "JPEG XL",
+    b"\0\0\0\x0cjxl": "JPEG XL",
+    b"\0\0\1\0": "an icon",
+}
 _TOLD = 3  # of what is left out for one reason; of more, how many there are
 _MANY = 1000  # files that take a while to look at
 _MOST_BYTES = 100 * 2**20  # of an image file
@@ -77,7 +91,7 @@ def record_item(record: dict[str, Any], name: str) -> Item:
 
 
 def image_item(path: str | os.PathLike[str], name: str) -> Item:
-    """Make the item of an image file; one that does not open as an image of the kind its name says is refused."""
+    """Make the item of an image file, whichever of the formats it is; one that opens as none of them is refused."""
     path = Path(path)
     if path.suffix.lower() not in IMAGE_ENDINGS:
         raise ValueError(f"an image's name must end in {', '.join(IMAGE_ENDINGS)}; got {path}")
@@ -278,24 +292,48 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(at, name) for name in sorted(files) if not name.startswith("."))
 
 
+def unread_format(content: bytes) -> str | None:
+    """Name the format of a file that is often met among images and is not read; None: another one.
+
+    Examples
+    --------
+    >>> unread_format(b"\\0\\0\\0\\x1cftypheic"), unread_format(b"<!DOCTYPE html>")
+    ('HEIC', 'a web page')
+    """
+    if content[4:8] == b"ftyp":
+        brands = {content[i : i + 4] for i in (8, *range(16, min(64, int.from_bytes(content[:4], "big")), 4))}
+        return "AVIF" if brands & _AVIF else "HEIC" if brands & _HEIC else "a video"
+    start = content[:1000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    return next((name for first, name in _STARTS.items() if start.startswith(first)), None)
+
+
 def _check_image(content: bytes, path: Path) -> None:
-    """Check that an image can be decoded, by no decoder but the one its ending names, its size before its pixels."""
+    """Check that an image can be decoded, its size before its pixels, whichever of our formats its ending names.
+
+    Pages show it by its content, too, as :mod:`naysayer.collect.previews` says.
+    """
     from PIL import Image, UnidentifiedImageError
 
     kind = IMAGE_ENDINGS[path.suffix.lower()]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's own limit warns first; ours is checked below
-            with Image.open(io.BytesIO(content), formats=[kind]) as image:
+            with Image.open(io.BytesIO(content), formats=sorted(set(IMAGE_ENDINGS.values()))) as image:
+                kind = "JPEG" if image.format == "MPO" else image.format or kind
                 pixels = image.width * image.height
                 if pixels <= _MOST_PIXELS:
                     image.draft("RGB", (1, 1))  # of a JPEG, decode an eighth
                     image.load()
     except Image.DecompressionBombError:
         pixels = 2 * (Image.MAX_IMAGE_PIXELS or _MOST_PIXELS)
+    except UnidentifiedImageError:
+        if found := unread_format(content):
+            advice = "; convert it to JPEG" if found in ("HEIC", "AVIF") else ""
+            raise ValueError(f"{path} must open as a {kind} image; it is {found}, which is not read{advice}") from None
+        raise ValueError(f"{path} must open as a {kind} image; it does not") from None
     except Exception as error:  # decoders raise many kinds on damaged files, struct.error and SyntaxError among them
-        reason = "" if isinstance(error, UnidentifiedImageError) else f": {' '.join(str(error).split())[:100]}"
-        raise ValueError(f"{path} must open as a {kind} image; it does not{reason}") from None
+        reason = " ".join(str(error).split())[:100]
+        raise ValueError(f"{path} must open as a {kind} image; it does not: {reason}") from None
     if pixels > _MOST_PIXELS:
         raise ValueError(f"{path} must have at most {_MOST_PIXELS:,} pixels; it has more; make it smaller")
 
