@@ -71,6 +71,13 @@ def test_features_are_what_the_network_gives(network):
     assert_near(features, expected)
 
 
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_of_no_pictures_there_are_no_features(verbose, tmp_path):
+    for cache in (False, tmp_path):
+        assert small(cache, verbose=verbose).transform([]).shape == (0, 1280)
+    assert small().pixels([]).shape == (0, 3, 32, 32)
+
+
 @pytest.mark.parametrize("as_products", [False, True])
 def test_folding_batch_norm_changes_nothing(network, as_products):
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
@@ -235,7 +242,7 @@ def test_broken_pictures_are_told_when_the_others_are_done(tmp_path, monkeypatch
     paths = [tmp_path / name for name in said] + good
     with raises("cut.jpg' must open as an image; it does not: image file is truncated") as caught:
         small(tmp_path / "cache").transform(paths)
-    assert str(caught.value).endswith("(and 3 more cannot be read)")
+    assert str(caught.value).endswith("(and 4 more cannot be read)")
     seen = counted(monkeypatch)
     assert small(tmp_path / "cache").transform(good).shape == (3, 1280)
     assert seen == []
@@ -264,7 +271,9 @@ def test_those_that_can_be_read_are_computed_once_where_others_cannot(cached, tm
     features, failed = small(tmp_path / "cache" if cached else False).transform_readable([*bad, *good, good[0]])
     assert sum(seen) == (3 if cached else 4)
     assert sorted(failed) == list(range(len(bad)))
-    assert failed[5].startswith(f"the same as in row 0: picture '{bad[0]}' must" if cached else f"picture '{bad[5]}'")
+    assert failed[len(bad) - 1].startswith(
+        f"the same as in row 0: picture '{bad[0]}' must" if cached else f"picture '{bad[-1]}'"
+    )
     assert not features[: len(bad)].any()
     assert_near(features[len(bad) :], expected[[0, 1, 2, 0]])
 

@@ -39,10 +39,10 @@ def available() -> bool:
 class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Photos into features that a network learned from millions of others: (N, D) float32.
 
-    Pictures are paths, PIL images or uint8 arrays (H, W), (H, W, 3) or (3, H, W), mixed or not; or one array of N of
-    them. Each is turned upright, put on white where it is transparent, and its middle square resized to what the
-    network was made for. Features are kept on the disk by the content of the picture, so that none is computed twice,
-    also after an interruption and by another process.
+    Pictures are paths, PIL images or uint8 arrays (H, W), (H, W, 3), (H, W, 4) or (3, H, W), mixed or not; or one
+    array of N of them. Each is turned upright, put on white where it is transparent, and its middle square resized to
+    what the network was made for. Features are kept on the disk by the content of the picture, so that none is computed
+    twice, also after an interruption and by another process.
 
     Parameters
     ----------
