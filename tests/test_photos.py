@@ -23,7 +23,8 @@ import naysayer
 from helpers import raises
 from naysayer import ComplementaryClassifier, Population, complement
 from naysayer.common import progress
-from naysayer.data.items import image_item
+from naysayer.data.items import image_item, text_item
+from naysayer.data.tables import DataTable
 from naysayer.features import Photos, backbones, efficientnet, photos
 from naysayer.features.encoder import encoder_from_dict, fit_encoder
 from naysayer.features.photos import PhotoEncoder
@@ -583,6 +584,30 @@ def test_items_are_seen_by_the_backbone(tmp_path):
     state = json.loads(json.dumps(encoder.to_dict()))
     assert state["backbone"]["sha256"] == efficientnet.SHA256
     np.testing.assert_array_equal(encoder_from_dict(state).transform(given[::-1]), X[::-1])
+
+
+def test_items_are_seen_in_two_views_where_that_is_wanted(tmp_path, monkeypatch):
+    given = items(tmp_path)
+    one, two = fit_encoder(given), fit_encoder(given, views=2)
+    assert two.notes == ["photos are seen by efficientnet-lite0 in two views, pretrained on ImageNet"]
+    one.transform(given)
+    X = two.keep(one).transform(given)
+    assert_near(X, Photos(cache=False, views=2).fit().transform([item.path for item in given]))
+    again = encoder_from_dict(json.loads(json.dumps(two.to_dict())))
+    assert (again.photos.views, again.views) == (2, 2)
+    np.testing.assert_array_equal(again.transform(given), X)
+    with raises("`views` must be 1, or 2 with the mirror image; got 3"):
+        fit_encoder(given, views=3)
+    with raises('2 views are for features of photos; here they are pixels; use 1 view, or network "mlp"'):
+        fit_encoder(given, pixels=True, views=2)
+    without_extra(monkeypatch)
+    with raises("here they are pixels; use 1 view, or pip install 'naysayer[photos]'"):
+        fit_encoder(given, views=2)
+    with raises("2 views are for photos; the items are texts; use 1 view"):
+        fit_encoder([text_item("a fine film", "")], views=2)
+    table = DataTable({"age": np.array(["20", "", "40"])})
+    with raises("2 views are for photos; no column holds them; use 1 view, or name one: --image COLUMN"):
+        fit_encoder(table, views=2)
 
 
 def test_the_encoder_reads_a_photo_once_and_shows_progress(tmp_path, monkeypatch, capsys):

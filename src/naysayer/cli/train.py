@@ -26,6 +26,7 @@ from naysayer.cli.console import (
     Ordinary,
     Text,
     Transition,
+    Views,
     check_label,
     check_overwriting,
     check_report,
@@ -96,6 +97,7 @@ FOR_STORES = {
     "device",
     "as_json",
     "report",
+    "views",
 }  # options that a store's training takes
 
 
@@ -133,6 +135,7 @@ def train(
     numeric: Numeric = "",
     image: Image = None,
     text: Text = None,
+    views: Views = None,
     delimiter: Delimiter = None,
     method: Annotated[
         str,
@@ -188,7 +191,7 @@ def train(
     """
 
     check_writable(out)
-    max_epochs = optional_count(epochs, "--epochs")
+    max_epochs, n_views = optional_count(epochs, "--epochs"), 1 if views is None else views
     check_overwriting(out, force)
     if report is not None:
         check_report(report, out)
@@ -199,7 +202,7 @@ def train(
         refuse_options(context, FOR_STORES, place)
         limit = {} if max_epochs is None else {"max_epochs": max_epochs}
         how = {"network": network, "recipe": recipe, "random_state": seed, "device": device, "verbose": 1}
-        from_store = _train_on_store(place, **how, **limit)
+        from_store = _train_on_store(place, views=n_views, **how, **limit)
         trained: EncodedModel = from_store
         about, lines, unit = *_tell_of_store(from_store), "ITEMS"
     else:
@@ -227,12 +230,18 @@ def train(
         if restart and first:
             _drop_checkpoint(out / "checkpoint")
         if labelled is not None:
-            trained, notes = _train_on_table(labelled, columns, settings)
+            trained, notes = _train_on_table(labelled, columns, settings, n_views)
             n_rows = labelled.examples.n_rows
         else:
             if report is not None:
                 raise ValueError("--report needs all rows in memory; leave it out, or train on one file")
-            options = {"label": label, "classes": words(classes), "ordinary": ordinary, "delimiter": delimiter}
+            options: dict[str, Any] = {
+                "label": label,
+                "classes": words(classes),
+                "ordinary": ordinary,
+                "delimiter": delimiter,
+            }
+            options["views"] = n_views
             trained, notes, n_rows = _train_on_stream(table, options, columns, settings, memory)
             if not first:
                 return
@@ -311,7 +320,7 @@ def _read_labelled(
 
 
 def _train_on_table(
-    labelled: LabelledTable, columns: Columns, settings: dict[str, Any]
+    labelled: LabelledTable, columns: Columns, settings: dict[str, Any], views: int
 ) -> tuple[EncodedModel, list[str]]:
     """Train on a table; give the model, and what is to be said of the labels, the columns and the training."""
     import numpy as np
@@ -320,7 +329,7 @@ def _train_on_table(
     from naysayer.features.tables import TableEncoder
     from naysayer.models.classifier import ComplementaryClassifier
 
-    encoder = TableEncoder(device=settings["device"], verbose=1)
+    encoder = TableEncoder(device=settings["device"], verbose=1, views=views)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with _restart_offered():

@@ -278,14 +278,17 @@ class PhotoEncoder:
     ----------
     side, channels : S and C of pixels; `fit` takes the usual size of the images, and whether there are colours.
     pixels : give pixels even where features could be had; a convolution needs them.
+    views : of features, as :class:`Photos` takes them; of pixels there is one.
     verbose : 1 shows a progress bar.
     """
 
     kind = "image"
     device = "auto"
 
-    def __init__(self, side: int = MOST_SIDE, channels: int = 3, *, pixels: bool = False, verbose: int = 0) -> None:
-        self.side, self.channels, self.pixels, self.verbose = side, channels, pixels, verbose
+    def __init__(
+        self, side: int = MOST_SIDE, channels: int = 3, *, pixels: bool = False, views: int = 1, verbose: int = 0
+    ) -> None:
+        self.side, self.channels, self.pixels, self.views, self.verbose = side, channels, pixels, views, verbose
         self.photos: Photos | None = None
         self.notes: list[str] = []
         self._read: dict[str, NDArray[Any]] = {}
@@ -294,9 +297,15 @@ class PhotoEncoder:
         """Load the backbone; for pixels, take the usual size of the images, and whether there are colours."""
         self._read, self.notes, self.photos = {}, [], None
         if not self.pixels and available():
-            self.photos = Photos().fit()
-            self.notes = [f"photos are seen by {self.photos.backbone_['name']}, pretrained on ImageNet"]
+            self.photos = Photos(views=self.views).fit()
+            mirrored = " in two views" * (self.views == 2)
+            self.notes = [f"photos are seen by {self.photos.backbone_['name']}{mirrored}, pretrained on ImageNet"]
             return self
+        if self.views != 1:
+            remedy = 'network "mlp"' if self.pixels else "pip install 'naysayer[photos]'"
+            raise ValueError(
+                f"{self.views} views are for features of photos; here they are pixels; use 1 view, or {remedy}"
+            )
         seen = []
         with large_allowed():
             for item in examples:
@@ -361,7 +370,7 @@ class PhotoEncoder:
         """Make the encoder that :meth:`to_dict` described; the backbone must be here, and the same."""
         if "backbone" not in state:
             return cls(state["side"], state["channels"], pixels=True)
-        encoder, wanted = cls(), state["backbone"]
+        encoder, wanted = cls(views=state["views"]), state["backbone"]
         encoder.photos = Photos(wanted["name"], size=wanted["size"], views=state["views"]).fit()
         same_backbone(encoder.photos._loaded, wanted, "see photos")
         return encoder
