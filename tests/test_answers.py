@@ -332,6 +332,21 @@ def test_items_left_out_may_have_been_asked_about_more_often():
         assert accuracy(said, np.where(chosen, predicted, -1)).estimate == pytest.approx(0.8, abs=0.06)
 
 
+def test_of_items_that_are_dropped_nothing_stays():
+    asked, values = [0, 1, 2, 0, 1], ["no", "yes", "no", "no", "no"]
+    people = ["Ann", "Ben", "Ann", "Ben", "Ann"]
+    said = replace(Answers.of(list("abcac"), asked, values, NAMES[:3], annotators=people), final=np.array([-1, 2, 1]))
+    some = said.only(np.array([True, False, True]))
+    rows = [0, 2, 3, 4]
+    assert some.items == ("a", "c")
+    assert [some.items[i] for i in some.item] == [said.items[said.item[row]] for row in rows]
+    for name in ("asked", "annotator", "value", "probability", "repeat"):
+        np.testing.assert_array_equal(getattr(some, name), getattr(said, name)[rows])
+    assert some.final.tolist() == [-1, 1]
+    np.testing.assert_array_equal(some.votes, said.votes[[0, 2]])
+    assert some.annotators == said.annotators
+
+
 def test_classes_may_be_renamed():
     rng = np.random.default_rng(0)
     y, order = rng.integers(4, size=500), np.array([2, 0, 3, 1])

@@ -19,6 +19,7 @@ from naysayer.features import photos, texts
 from naysayer.features.efficientnet import EfficientNetLite0
 from naysayer.features.encoder import encoder_from_dict
 from naysayer.features.tables import Columns, TableEncoder
+from naysayer.models.encoded import EncodedModel
 
 COLOURS = {"red": (220, 40, 40), "green": (40, 200, 60), "blue": (50, 60, 230)}
 KINDS = {
@@ -344,8 +345,24 @@ def test_train_predict_evaluate_with_pictures_and_texts(works, naysayer, folder)
 def test_pictures_alone_are_enough(works, folder):
     rows = list(csv.DictReader((folder / "t.csv").read_text(encoding="utf8").splitlines()))
     write(folder / "t.csv", [{"path": row["path"], "answer": row["answer"]} for row in rows])
-    works("train", folder / "t.csv", "--label", "answer", "--out", folder / "model", *FAST)
+    works("train", folder / "t.csv", "--label", "answer", "--out", folder / "model", "--views", 2, *FAST)
     assert len(works("predict", folder / "model", folder / "t.csv", "--json").json) == N
+    (column,) = EncodedModel.load(folder / "model").encoder._columns
+    assert column.encoder.to_dict()["views"] == 2
+
+
+def test_views_are_refused_where_there_are_no_photos(naysayer, folder):
+    line = ["train", folder / "t.csv", "--label", "answer", "--out", folder / "model", *FAST]
+    for more, words in (
+        (
+            ["--drop", "path,says"],
+            "2 views are for photos; no column holds them; use 1 view, or name one: --image COLU",
+        ),
+        (["--drop", "path,says", "--memory", 100], "2 views are for photos; no column holds them; use 1 view"),
+    ):
+        done = naysayer(*line, *more, "--views", 2)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert words in done.err
 
 
 def test_predict_and_evaluate_tell_of_broken_pictures_in_one_line(works, naysayer, folder, seen):
@@ -411,7 +428,7 @@ def test_an_interrupted_predict_computes_nothing_twice(naysayer, works, folder, 
 # ---- stores --------------------------------------------------------------------------------------------------------
 
 
-def test_a_store_says_what_its_photos_are_seen_by_and_predict_takes_a_mixed_folder(works, folder, tmp_path):
+def test_a_store_says_what_its_photos_are_seen_by_and_predict_takes_a_mixed_folder(works, naysayer, folder, tmp_path):
     place = tmp_path / "answers.db"
     with Store.open(str(place), project=Project(tuple(COLOURS)), random_state=0) as store:
         store.register(read_items(folder / "photos"))
@@ -420,8 +437,11 @@ def test_a_store_says_what_its_photos_are_seen_by_and_predict_takes_a_mixed_fold
             for question in store.ask(ann):
                 right = int(question.item.name[:2]) % 3 == question.class_index
                 store.answer(Answer(f"answer-{i}", question.id, ann, "yes" if right else "no"))
-    done = works("train", place, "--out", folder / "model", "--epochs", 3)
-    assert "\nphotos are seen by efficientnet-lite0" in done.out
+    done = works("train", place, "--out", folder / "model", "--epochs", 3, "--views", 2)
+    assert "\nphotos are seen by efficientnet-lite0 in two views, pretrained on ImageNet\n" in done.out
+    done = naysayer("train", place, "--out", folder / "other", "--views", 3)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "`views` must be 1, or 2 with the mirror image; got 3" in done.err
     (folder / "photos" / "notes.txt").write_text("not a picture")
     (folder / "photos" / "07.png").write_bytes(b"not a picture")
     done = works("predict", folder / "model", folder / "photos")

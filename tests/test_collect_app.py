@@ -33,6 +33,7 @@ from naysayer.collect.records import Answer, Project, Training
 from naysayer.collect.security import Site
 from naysayer.collect.serving import listen
 from naysayer.collect.store import Store
+from naysayer.collect.trainer import Trainer
 from naysayer.data.items import Item, image_item, record_item, text_item
 from naysayer.survey.pages import pages as survey_pages
 
@@ -269,6 +270,7 @@ def pictures(tmp_path):
     (tmp_path / "secret.txt").write_text("secret")
     for kind in ("png", "jpg", "gif", "webp", "bmp", "tiff"):
         Image.new("RGB", (30, 20), (200, 10, 10)).save(folder / f"x.{kind}")
+    Image.new("RGB", (30, 20), (202, 12, 12)).save(folder / "png.jpeg", "PNG")  # its ending lies
     with Store.open(tmp_path / "p.db", project=Project(CLASSES)) as store:
         store.register(image_item(path, path.name) for path in sorted(folder.iterdir()))
         yield store, folder
@@ -287,7 +289,8 @@ def test_pictures_are_what_their_bytes_say(pictures):
         assert response.headers["content-security-policy"] == MEDIA_POLICY
         assert "immutable" in response.headers["cache-control"]
         kinds[Path(item.path).suffix] = response.headers["content-type"]
-    assert kinds == dict.fromkeys((".png", ".gif", ".webp", ".bmp", ".tiff"), "image/png") | {".jpg": "image/jpeg"}
+    png = (".png", ".gif", ".webp", ".bmp", ".tiff", ".jpeg")
+    assert kinds == dict.fromkeys(png, "image/png") | {".jpg": "image/jpeg"}
 
 
 def test_a_file_that_was_exchanged_is_not_served(pictures):
@@ -684,6 +687,19 @@ def told(naysayer, table, tmp_path, monkeypatch):
     return run
 
 
+def test_photos_are_trained_on_in_two_views_where_that_is_wanted(naysayer, tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(serving, "serve", lambda app, listener, ready: ready())
+    monkeypatch.setattr(Trainer, "__enter__", lambda self: started.append(self._options) or self)
+    monkeypatch.setattr(Trainer, "__exit__", lambda self, *_: None)
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (30, 20)).save(tmp_path / "photos" / "a.png")
+    line = ["ask", tmp_path / "photos", "--classes", "cat,dog", "--store", tmp_path / "a.db", "--port", 0]
+    for more in (["--train", "--views", 2], ["--questions", "guided", "--views", 2], ["--train"]):
+        assert naysayer(*line, *more).code == 0
+    assert started == [{"views": 2}, {"views": 2}, {}]
+
+
 def test_links_stay_when_the_command_starts_again_until_it_is_told_otherwise(told, tmp_path):
     outside = ("--host", "0.0.0.0", "--invite", "Ann")
     said = [told(), told(), told(*outside), told(*outside, "--invite", "Ben", "--days", 7)]
@@ -751,6 +767,11 @@ def test_the_command_prints_links_for_those_outside(table, tmp_path):
         ),
         (["--classes", "cat,dog", "--host", "0.0.0.0", "--open"], "only this machine's own address can do without"),
         (["--classes", "cat,dog", "--public", "x"], "must be like https://labels.example.org"),
+        (
+            ["--classes", "cat,dog", "--train", "--views", "2"],
+            "2 views are for photos; the items are texts; use 1 view",
+        ),
+        (["--classes", "cat,dog", "--views", "2"], "--views must come with --train, or guided questions, for which "),
         (["--classes", "cat,dog", "--host", "203.0.113.7"], "cannot listen on 203.0.113.7 port"),
     ],
 )

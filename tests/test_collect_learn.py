@@ -8,6 +8,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from helpers import raises
 from naysayer import cli
 from naysayer.collect import learn
 from naysayer.collect.app import make_app
+from naysayer.collect.labels import label_items
 from naysayer.collect.learn import Likelihood, features, train
 from naysayer.collect.security import HEADER
 from naysayer.collect.store import Answer, Project, Store
@@ -33,6 +35,7 @@ from naysayer.features.encoder import encoder_from_dict, fit_encoder
 from naysayer.features.photos import PhotoEncoder
 from naysayer.features.records import RecordEncoder
 from naysayer.features.texts import TextEncoder
+from naysayer.measure.answers import read_answers
 from naysayer.objectives import Forward
 
 
@@ -152,18 +155,94 @@ def test_photos_are_learned_by_their_features(tmp_path):
         trained = train(store, max_epochs=15, n_seeds=5)
         seen, left_out = trained.encoder.notes
         assert seen == "photos are seen by efficientnet-lite0, pretrained on ImageNet"
-        assert left_out.startswith(f"left out: picture {cut.name!r} at {cut.path} must open as an image; it does not: ")
-        assert left_out.endswith("; nobody answered about it")
+        changed = "must stay as it is; it has changed since it was registered"
+        assert left_out == f"left out: picture {cut.name!r} at {cut.path} {changed}; nobody answered about it"
         assert cut.id not in {item.id for item in trained.judged.items}
         assert trained.model.standardize
         new, of_new = coloured_blocks(tmp_path / "new", 30, 1)
         assert (trained.predict_proba(new).argmax(axis=1) == list(of_new.values())).mean() > 0.85
+        one = next(item for item in items if item.id in answered)
         for item in items:
             Path(item.path).unlink()
         again = train(store, max_epochs=2, n_seeds=2, before=trained.encoder)  # nothing is read twice
         assert again.judged.items == trained.judged.items
-        with raises("must be a file that can be read; no such file or directory (and "):
+        with raises("at least 20 items to train on; got 0; ") as caught:
             train(store, max_epochs=2, n_seeds=2)
+    assert re.search(
+        rf"; {len(answered)} answered photos were left out: picture .* no such file or directory "
+        rf"\(and {len(answered) - 1} more cannot be read\); put it back, or say where it is now: naysayer add STORE "
+        "FOLDER, or drop what is lost for good: naysayer remove STORE ITEM$",
+        str(caught.value),
+    )
+    p, failed = trained.predict_readable([*new[:2], one])
+    assert failed == {}  # it was read before
+    fresh = encoder_from_dict(trained.encoder.to_dict())
+    p, failed = replace(trained, encoder=fresh).predict_readable([new[0], one, new[1]])
+    assert list(failed) == [1]
+    assert np.isnan(p[1]).all()
+    np.testing.assert_allclose(p[[0, 2]], trained.predict_proba(new[:2]), atol=1e-5)
+
+
+def test_answered_photos_that_are_gone_or_changed_are_left_out_of_all(tmp_path, run, monkeypatch):
+    """A store with them learns, and estimates, what the same store without them would."""
+    monkeypatch.setattr(photos, "available", lambda: False)
+    items, truth = coloured_blocks(tmp_path / "known", 60, 0)
+    place, model = tmp_path / "answers.db", tmp_path / "model"
+    options = {"max_epochs": 3, "n_seeds": 2}
+    with Store.open(place, project=Project(tuple("rgb"), repeat_share=0.2), random_state=0) as store:
+        store.register(items)
+        answer_all(store, truth, 90, error=0.02)
+        said = read_answers(store)
+        gone, changed = (next(item for item in items if item.id == said.items[i]) for i in (0, 7))
+        Path(gone.path).unlink()
+        Image.new("RGB", (40, 40), (200, 40, 40)).save(changed.path)
+        trained = train(store, **options)
+        assert [note for note in trained.encoder.notes if "answered" in note] == [
+            f"2 answered photos were left out: picture {gone.name!r} at {gone.path} must be a file that can be read; "
+            "no such file or directory (and 1 more cannot be read); put it back, or say where it is now: naysayer add "
+            "STORE FOLDER, or drop what is lost for good: naysayer remove STORE ITEM"
+        ]
+        items_of, answers, predicted, _ = trained.judged
+        assert answers.items == tuple(item.id for item in items_of[: len(answers.items)])
+        assert answers.items == tuple(id for id in said.items if id not in (gone.id, changed.id))
+        assert len(predicted) == len(answers.items)
+        pairs = {(said.items[i], k, v) for i, k, v in zip(said.item, said.asked, said.value)}
+        kept = {(answers.items[i], k, v) for i, k, v in zip(answers.item, answers.asked, answers.value)}
+        assert kept == {one for one in pairs if one[0] not in (gone.id, changed.id)}
+        assert not trained.saw(gone.id)
+        labelled = {each.id: each for each in label_items(store, **options)}
+        assert labelled[gone.id].said != ""  # people's word about it counts
+        assert labelled[gone.id].known_by == "people"
+    line = run("predict", model, place) if run("train", place, "--out", model, "--epochs", 2)[0] == 0 else None
+    rows = {row["item"]: row for row in csv.DictReader(io.StringIO(line[1]))}
+    assert rows[gone.name]["prediction"] == rows[changed.name]["probability"] == ""
+    assert sum(row["prediction"] != "" for row in rows.values()) == 58
+    assert line[2].startswith("2 photos have no prediction: picture '")
+    assert line[2].count("\n") == 1
+    with Store.open(place) as store:
+        more, of_more = coloured_blocks(tmp_path / "more", 30, 2)
+        store.register(more)
+        answer_all(store, truth | of_more, 40)
+        lost = next(item for item in more if item.id in {one.item_id for one in store.standing()})
+        Path(lost.path).unlink()
+        for item in (gone, changed):
+            store.remove(item.id)
+        trained = train(store, **options)
+        with_it = trained.accuracy
+        store.remove(lost.id)
+        without_it = train(store, **options)
+    assert trained.encoder.notes[-1].startswith("1 answered photo was left out: ")
+    assert without_it.judged.answers.items == trained.judged.answers.items
+    assert without_it.accuracy == with_it
+    Path(next(item for item in more if item.id != lost.id).path).unlink()
+    code, out, err = run("evaluate", model, place)
+    assert (code, err) == (0, "")
+    assert "as the model learned from them; 1 answered photo was left out: picture '" in out
+    for item in more:
+        Path(item.path).unlink(missing_ok=True)
+    code, out, err = run("evaluate", model, place)
+    assert (code, out) == (2, "")
+    assert "a store must have a photo that can be read and that the model did not learn from; got none; picture" in err
 
 
 def test_a_convolution_learns_and_comes_back(digits):
@@ -332,7 +411,9 @@ def test_images_are_read_once(tmp_path):
     (tmp_path / "0.png").unlink()
     assert after.transform(items)[:, 0, 0, 0].tolist() == [0, 10, 20]
     assert PhotoEncoder(4, 1).keep(before)._read == {}
-    with raises("must open as an image; it does not: no file is there; register its folder again: naysayer ask"):
+    with raises(
+        "must be a file that can be read; no such file or directory; put it back, or say where it is now: naysayer add"
+    ):
         PhotoEncoder(4, 1).transform(items)
 
 

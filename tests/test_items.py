@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
 import re
 import struct
 import zlib
+from contextlib import redirect_stderr
 
 import numpy as np
 import pyarrow as pa
@@ -107,9 +109,40 @@ def test_images_that_do_not_open_are_told_and_left_out(tmp_path, ending):
     assert sorted(item.name for item in found) == sorted(["good.png", f"whole{ending}"])
     kind = IMAGE_ENDINGS[ending]
     assert [line.split(": ")[0] for line in lines] == ["left out"] * 4
-    assert f"left out: {tmp_path}/text{ending} must open as a {kind} image; it does not" in lines
+    assert f"left out: {tmp_path}/text{ending} must open as a {kind} image; it is SVG, which is not read" in lines
     assert any(line.startswith(f"left out: {tmp_path}/half{ending} must open as a {kind} image") for line in lines)
     assert all("\n" not in line for line in lines)
+
+
+def test_what_is_left_out_for_one_reason_is_told_in_a_few_lines(tmp_path):
+    for i in range(300):
+        (tmp_path / f"IMG_{i:03}.HEIC").write_bytes(b"x")
+    with raises(f"{tmp_path} must hold images") as caught, redirect_stderr(io.StringIO()) as lines:
+        list(read_items(tmp_path))
+    words = "is HEIC, which is not read; convert it to JPEG"
+    assert str(caught.value).endswith(
+        f"; it has none that can be read: {tmp_path}/IMG_000.HEIC {words} (and 299 more for the same reason)"
+    )
+    assert lines.getvalue().splitlines() == [
+        *(f"left out: {tmp_path}/IMG_00{i}.HEIC {words}" for i in range(3)),
+        f"left out: 297 more for the same reason as {tmp_path}/IMG_000.HEIC",
+    ]
+    content = picture(tmp_path / "a.png", size=(40, 40)).read_bytes()
+    for i in range(9):
+        (tmp_path / f"cut{i}.png").write_bytes(content[: -30 * i - 30])
+        (tmp_path / f"wide{i}.png").write_bytes(bomb(30_000, 30_000 + i))
+    lines = told(tmp_path)[1]
+    assert len(lines) == 12  # three and a count of each reason, however much was cut off
+    assert [line for line in lines if " more " in line] == [
+        f"left out: {number} more for the same reason as {tmp_path}/{name}"
+        for number, name in ((297, "IMG_000.HEIC"), (6, "cut0.png"), (6, "wide0.png"))
+    ]
+    path = tmp_path / "reviews.jsonl"
+    path.write_text('{"text": "one"}\n' + '{"text": ""}\n' * 1200)
+    assert told(path)[1] == [
+        *(f"left out: row {i} of {path} has no text" for i in (2, 3, 4)),
+        f"left out: 1,197 more for the same reason as row 2 of {path}",
+    ]
 
 
 def test_photos_that_are_not_read_are_named_each(tmp_path):
@@ -125,10 +158,44 @@ def test_photos_that_are_not_read_are_named_each(tmp_path):
     ]
 
 
-def test_only_the_decoder_that_the_ending_names_is_used(tmp_path):
-    picture(tmp_path / "real.gif").rename(tmp_path / "said.png")
-    with raises(f"{tmp_path}/said.png must open as a PNG image; it does not"):
-        image_item(tmp_path / "said.png", "said.png")
+def test_a_picture_whose_ending_lies_is_taken_for_what_it_is(tmp_path):
+    endings = {kind: ending for ending, kind in IMAGE_ENDINGS.items()}
+    for seed, (kind, ending) in enumerate(endings.items()):
+        said = ".png" if ending == ".jpeg" else ".jpeg"
+        whole = picture(tmp_path / f"{kind}{ending}", seed, size=(90, 90)).rename(tmp_path / f"{kind}{said}")
+        (tmp_path / f"half-{kind}{said}").write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    found, lines = told(tmp_path)
+    assert sorted(item.name.partition(".")[0] for item in found) == sorted(endings)
+    assert len(lines) == len(endings)
+    for kind, said in (("PNG", "jpeg"), ("JPEG", "png")):
+        half = f"left out: {tmp_path}/half-{kind}.{said} must open as a {kind} image; it does not: "
+        assert any(line.startswith(half) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC, which is not read; convert it to JPEG"),
+        (b"\0\0\0\x1cftypmif1\0\0\0\0mif1avifmiaf", "AVIF, which is not read; convert it to JPEG"),
+        (b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom", "a video, which is not read"),
+        (b"\n<!DOCTYPE html><title>404</title>", "a web page, which is not read"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG, which is not read"),
+        (b"%PDF-1.7", "PDF, which is not read"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n", "PostScript, which is not read"),
+    ],
+)
+def test_what_is_no_picture_that_is_read_is_told_by_its_content(content, said, tmp_path):
+    (tmp_path / "said.jpg").write_bytes(content)
+    assert told_alone(tmp_path) == f"left out: {tmp_path}/said.jpg must open as a JPEG image; it is {said}"
+
+
+def told_alone(folder):
+    """The only line about a folder of which nothing is left."""
+    lines = []
+    with raises(f"{folder} must hold images"):
+        list(read_items(folder, report=lines.append))
+    (line,) = lines
+    return line
 
 
 def bomb(width, height):

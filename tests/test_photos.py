@@ -23,12 +23,13 @@ import naysayer
 from helpers import raises
 from naysayer import ComplementaryClassifier, Population, complement
 from naysayer.common import progress
-from naysayer.data.items import image_item
+from naysayer.data.items import image_item, text_item
+from naysayer.data.tables import DataTable
 from naysayer.features import Photos, backbones, efficientnet, photos
 from naysayer.features.encoder import encoder_from_dict, fit_encoder
 from naysayer.features.photos import PhotoEncoder
 from naysayer.objectives import Forward
-from test_pictures import broken, saved, smooth
+from test_pictures import MODES, broken, is_one_colour, saved, smooth
 
 SMALL = {"size": 32, "device": "cpu"}
 
@@ -69,6 +70,13 @@ def test_features_are_what_the_network_gives(network):
     with torch.inference_mode():
         expected = network(torch.from_numpy(X.transpose(0, 3, 1, 2).copy())).numpy()
     assert_near(features, expected)
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_of_no_pictures_there_are_no_features(verbose, tmp_path):
+    for cache in (False, tmp_path):
+        assert small(cache, verbose=verbose).transform([]).shape == (0, 1280)
+    assert small().pixels([]).shape == (0, 3, 32, 32)
 
 
 @pytest.mark.parametrize("as_products", [False, True])
@@ -235,7 +243,7 @@ def test_broken_pictures_are_told_when_the_others_are_done(tmp_path, monkeypatch
     paths = [tmp_path / name for name in said] + good
     with raises("cut.jpg' must open as an image; it does not: image file is truncated") as caught:
         small(tmp_path / "cache").transform(paths)
-    assert str(caught.value).endswith("(and 3 more cannot be read)")
+    assert str(caught.value).endswith("(and 4 more cannot be read)")
     seen = counted(monkeypatch)
     assert small(tmp_path / "cache").transform(good).shape == (3, 1280)
     assert seen == []
@@ -264,7 +272,9 @@ def test_those_that_can_be_read_are_computed_once_where_others_cannot(cached, tm
     features, failed = small(tmp_path / "cache" if cached else False).transform_readable([*bad, *good, good[0]])
     assert sum(seen) == (3 if cached else 4)
     assert sorted(failed) == list(range(len(bad)))
-    assert failed[5].startswith(f"the same as in row 0: picture '{bad[0]}' must" if cached else f"picture '{bad[5]}'")
+    assert failed[len(bad) - 1].startswith(
+        f"the same as in row 0: picture '{bad[0]}' must" if cached else f"picture '{bad[-1]}'"
+    )
     assert not features[: len(bad)].any()
     assert_near(features[len(bad) :], expected[[0, 1, 2, 0]])
 
@@ -576,6 +586,30 @@ def test_items_are_seen_by_the_backbone(tmp_path):
     np.testing.assert_array_equal(encoder_from_dict(state).transform(given[::-1]), X[::-1])
 
 
+def test_items_are_seen_in_two_views_where_that_is_wanted(tmp_path, monkeypatch):
+    given = items(tmp_path)
+    one, two = fit_encoder(given), fit_encoder(given, views=2)
+    assert two.notes == ["photos are seen by efficientnet-lite0 in two views, pretrained on ImageNet"]
+    one.transform(given)
+    X = two.keep(one).transform(given)
+    assert_near(X, Photos(cache=False, views=2).fit().transform([item.path for item in given]))
+    again = encoder_from_dict(json.loads(json.dumps(two.to_dict())))
+    assert (again.photos.views, again.views) == (2, 2)
+    np.testing.assert_array_equal(again.transform(given), X)
+    with raises("`views` must be 1, or 2 with the mirror image; got 3"):
+        fit_encoder(given, views=3)
+    with raises('2 views are for features of photos; here they are pixels; use 1 view, or network "mlp"'):
+        fit_encoder(given, pixels=True, views=2)
+    without_extra(monkeypatch)
+    with raises("here they are pixels; use 1 view, or pip install 'naysayer[photos]'"):
+        fit_encoder(given, views=2)
+    with raises("2 views are for photos; the items are texts; use 1 view"):
+        fit_encoder([text_item("a fine film", "")], views=2)
+    table = DataTable({"age": np.array(["20", "", "40"])})
+    with raises("2 views are for photos; no column holds them; use 1 view, or name one: --image COLUMN"):
+        fit_encoder(table, views=2)
+
+
 def test_the_encoder_reads_a_photo_once_and_shows_progress(tmp_path, monkeypatch, capsys):
     given = items(tmp_path)
     before = fit_encoder(given)
@@ -592,25 +626,45 @@ def test_the_encoder_reads_a_photo_once_and_shows_progress(tmp_path, monkeypatch
         fit_encoder(given).transform(given)
 
 
-@pytest.mark.parametrize("damage", [None, b"no picture", b"half"])
-def test_a_photo_that_is_gone_or_broken_is_told_with_its_path_and_what_to_do(damage, tmp_path, monkeypatch):
+@pytest.mark.parametrize("damage", ["gone", "no picture", "half", "another"])
+def test_a_photo_that_is_gone_or_changed_is_told_with_its_path_and_what_to_do(damage, tmp_path, monkeypatch):
     given = items(tmp_path)
     path = Path(given[1].path)
     content = path.read_bytes()
-    path.unlink() if damage is None else path.write_bytes(content[: len(content) // 2] if damage == b"half" else damage)
+    fit_encoder(given).transform(given)  # features of what was there are in the cache
+    what = "stay as it is; it has changed since it was registered"
+    if damage == "gone":
+        what = "be a file that can be read; no such file or directory"
+        path.unlink()
+    elif damage == "another":
+        Image.new("RGB", (50, 50), "red").save(path)
+    else:
+        path.write_bytes(content[: len(content) // 2] if damage == "half" else b"no picture")
+    for encode in (lambda given: PhotoEncoder().fit(given), lambda given: PhotoEncoder(pixels=True).fit(given)):
+        encoder = encode(given)
+        with raises(f"picture {given[1].name!r} at {path} must {what}; ") as caught:
+            encoder.transform(given)
+        assert str(caught.value).endswith("; put it back, or say where it is now: naysayer add STORE FOLDER")
+        assert list(encoder.read(given)) == [given[1].id]  # the others are there
+        assert len(encoder.transform([given[0], given[2]])) == 2
+        with raises(f"picture {given[1].name!r} at {path} must {what}; "):
+            encode(given[1:2]).transform(given[1:2])
+
+
+def test_a_photo_that_changes_without_a_cache_is_told(tmp_path):
+    given = items(tmp_path)
     encoder = PhotoEncoder().fit(given)
-    with raises(f"{given[1].name!r} at {path} must") as caught:
-        encoder.transform(given)
-    assert str(caught.value).endswith("; register its folder again: naysayer ask FOLDER")
-    assert list(encoder.read(given)) == [given[1].id]  # the others are there
-    monkeypatch.setattr(photos, "available", lambda: False)
-    small = PhotoEncoder().fit(given)
-    with raises(f"picture {given[1].name!r} at {path} must open as an image; it does not: ") as caught:
-        small.transform(given)
-    assert str(caught.value).endswith("; register its folder again: naysayer ask FOLDER")
-    assert small.transform([given[0], given[2]]).shape == (2, 3, 32, 32)
-    with raises(f"picture {given[1].name!r} at {path} must open as an image; it does not: "):
-        PhotoEncoder().fit(given[1:2]).transform(given[1:2])
+    encoder.photos.set_params(cache=False)
+    Image.new("RGB", (50, 50), "red").save(given[2].path)
+    assert list(encoder.read(given)) == [given[2].id]
+
+
+@MODES
+def test_pixels_of_every_mode_are_what_the_backbone_would_see(mode, value, ending, expected, tmp_path):
+    item = image_item(saved(tmp_path / f"a.{ending}", Image.new(mode, (20, 20), value)), "a")
+    for encoder in (PhotoEncoder(8, 3, pixels=True), PhotoEncoder(pixels=True).fit([item])):
+        (seen,) = encoder.transform([item])
+        assert is_one_colour(seen, expected if len(seen) == 3 else expected[:1])
 
 
 def test_pixels_where_they_are_wanted(tmp_path):

@@ -82,6 +82,26 @@ def test_grey_arrays_become_three_equal_channels():
     assert np.abs(read(X)[0].astype(int) - read([X[0]])[0]).max() <= 1
 
 
+def test_transparency_in_arrays_is_that_of_images():
+    X = np.dstack([smooth()[0], np.tile(np.linspace(0, 255, 64, dtype=np.uint8), (48, 1))])
+    expected, _ = read([Image.fromarray(X)])
+    for way in ([X], [torch.from_numpy(X)], X[None], [X, Image.fromarray(X)]):
+        got, failed = read(way)
+        assert failed == {}
+        assert all((one == expected[0]).all() for one in got)
+    assert expected[0][:, :, 0].min() > 200 > 150 > expected[0][:, :, -1].min()  # from white to the colours
+    first = np.zeros((3, 8, 4), dtype=np.uint8)  # four pixels wide, as before
+    first[0] = 255
+    for way in ([first], first[None]):
+        assert is_one_colour(read(way)[0][0], RED)
+
+
+def test_no_pictures_are_none():
+    for none in ([], np.zeros((0, 3, 4, 4), dtype=np.uint8), np.array([])):
+        given = take_pictures(none)
+        assert len(given) == len(given.hashes()) == len(list(given.batches([], 16, 2))) == 0
+
+
 def test_the_middle_square_is_seen():
     X = np.zeros((1, 20, 60, 3), dtype=np.uint8)
     X[:, :, 20:40] = RED
@@ -107,7 +127,7 @@ def test_pictures_of_hardly_any_pixels(shape, tmp_path):
         assert is_one_colour(read(way)[0][0], RED, 0)
 
 
-@pytest.mark.parametrize(
+MODES = pytest.mark.parametrize(
     ("mode", "value", "ending", "expected"),
     [
         ("1", 1, "png", (255, 255, 255)),
@@ -124,8 +144,12 @@ def test_pictures_of_hardly_any_pixels(shape, tmp_path):
         ("I", 32896, "tiff", (128, 128, 128)),
         ("F", 0.5, "tiff", (128, 128, 128)),
         ("F", 200.0, "tiff", (200, 200, 200)),
+        ("I;16", 32896, "png", (128, 128, 128)),
     ],
 )
+
+
+@MODES
 def test_every_mode_becomes_rgb(mode, value, ending, expected, tmp_path):
     image = Image.new(mode, (20, 20), value)
     path = saved(tmp_path / f"a.{ending}", image)
@@ -196,11 +220,13 @@ def broken(folder):
     (folder / "text.jpg").write_text("no picture")
     (folder / "empty.png").write_bytes(b"")
     (folder / "program.eps").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n")
+    (folder / "phone.heic").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic")
     return {
         "cut.jpg": "must open as an image; it does not: image file is truncated",
         "text.jpg": "must be an image (JPEG, PNG, GIF, WEBP, BMP, TIFF, PPM); it is none, or is damaged",
         "empty.png": "must be an image (JPEG",
-        "program.eps": "must be an image (JPEG",
+        "program.eps": "must be an image (JPEG, PNG, GIF, WEBP, BMP, TIFF, PPM); it is PostScript, which is not read",
+        "phone.heic": "must be an image (JPEG, PNG, GIF, WEBP, BMP, TIFF, PPM); it is HEIC, which is not read",
     }
 
 
@@ -252,22 +278,25 @@ def test_a_file_that_changes_is_not_taken_for_what_it_was(tmp_path):
     [
         ("cat.jpg", "pictures must be a list or an array of them; got one, 'cat.jpg'; pass [...]"),
         (Image.new("L", (2, 2)), "got one, a PIL image; pass [...]"),
-        ([], "pictures must be one or more; got none"),
-        (np.zeros((0, 3, 4, 4), dtype=np.uint8), "pictures must be one or more; got none"),
-        (3, "pictures must be paths, PIL images, or uint8 arrays (N, H, W), (N, H, W, 3) or (N, 3, H, W); got int"),
+        (
+            3,
+            "must be paths, PIL images, or uint8 arrays (N, H, W), (N, H, W, 3), (N, H, W, 4) or (N, 3, H, W); got int",
+        ),
         ([None], "picture 0 must be a path, a PIL image or an array; got NoneType"),
         (["a.jpg", 3.5], "picture 1 must be a path, a PIL image or an array; got float"),
         ([np.zeros((2, 2))], "picture 0 must hold bytes, uint8 from 0 to 255; got float64; multiply by 255"),
-        ([np.zeros((2, 2, 2, 2), dtype=np.uint8)], "picture 0 must be (H, W), (H, W, 3) or (3, H, W); got shape (2, 2"),
         (
-            [np.zeros((2, 5, 4), dtype=np.uint8)],
-            "picture 0 must be (H, W), (H, W, 3) or (3, H, W); got shape (2, 5, 4)",
+            [np.zeros((2, 2, 2, 2), dtype=np.uint8)],
+            "picture 0 must be (H, W), (H, W, 3), (H, W, 4) or (3, H, W); got shape (2, 2",
         ),
+        ([np.zeros((4, 5, 2), dtype=np.uint8)], "picture 0 must be (H, W), (H, W, 3), (H, W, 4) or (3, H, W); got sha"),
+        ([Image.new("RGB", (0, 5))], "picture 0 must have pixels; got 0 × 5"),
+        ([np.zeros((4, 4), dtype=np.uint8), Image.new("L", (3, 0))], "picture 1 must have pixels; got 3 × 0"),
         ([np.zeros((0, 4), dtype=np.uint8)], "picture 0 must have pixels; got shape (0, 4)"),
         (np.zeros((2, 4, 4)), "an array of pictures must hold bytes"),
         (
             np.zeros((2, 16), dtype=np.uint8),
-            "an array of pictures must be (N, H, W), (N, H, W, 3) or (N, 3, H, W); got",
+            "an array of pictures must be (N, H, W), (N, H, W, 3), (N, H, W, 4) or (N, 3, H, W); got",
         ),
         (np.zeros((9, 8, 3), dtype=np.uint8), "got one picture, (9, 8, 3); pass a list of it"),
         (np.zeros((2, 2, 8, 8), dtype=np.uint8), "an array of pictures must be (N, H, W)"),

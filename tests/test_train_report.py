@@ -25,6 +25,7 @@ from naysayer.report import Evidence, figures, write
 from naysayer.report.contents import characteristic_words, class_differences
 from naysayer.report.pictures import MOST_BYTES, MOST_PICTURES, SIDE, thumbnail
 from naysayer.report.sections import MOST_GALLERIES, MOST_SHOWN, pictures_per_class
+from test_pictures import MODES, is_one_colour, saved
 
 NASTY = reports.NASTY
 VOID = {"meta", "img", "br"}
@@ -406,6 +407,13 @@ def test_any_picture_becomes_a_small_square(tmp_path):
     turned.save(tmp_path / "turned.jpg", exif=exif)
     red, _, blue = opened(thumbnail(tmp_path / "turned.jpg")).getpixel((SIDE // 2, 5))
     assert blue > 200 > 60 > red
+
+
+@MODES
+def test_a_small_square_shows_what_the_picture_shows(mode, value, ending, expected, tmp_path):
+    for side in (20, 300):
+        path = saved(tmp_path / f"{side}.{ending}", Image.new(mode, (side, side), value))
+        assert is_one_colour(np.asarray(opened(thumbnail(path))).transpose(2, 0, 1), expected, 6)
 
 
 def test_what_is_no_picture_is_none(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shlex
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naysayer.cli.console import EndLinks, Host, Json, Port, Public, is_store, numbers, print_json, words
+from naysayer.cli.console import EndLinks, Host, Json, Port, Public, Views, is_store, numbers, print_json, words
 from naysayer.cli.exchange import begun_or_gone
 from naysayer.common.words import count
 
@@ -86,6 +87,7 @@ def ask(
         bool, typer.Option("--open", help="Need no link: everybody on this machine may answer and see everything.")
     ] = False,
     train: Annotated[bool, typer.Option("--train", help="Keep training on the answers that have come in.")] = False,
+    views: Views = None,
     as_json: Json = False,
 ) -> None:
     """Ask people about items, one question at a time: is this a cat? Yes, no, or can't tell.
@@ -123,9 +125,10 @@ def ask(
     with contextlib.ExitStack() as opened:
         with begun_or_gone(store):
             answers, new = _open_store(opened, store, project, wanted, found)
+            training = _training(answers, train, views)
         if end_links:
             answers.end_links()
-        _serve(answers, new, (host, port, public, open_), (invite or [], days), train, as_json, told)
+        _serve(answers, new, (host, port, public, open_), (invite or [], days), training, as_json, told)
         if not as_json:
             _tell_end(answers)
 
@@ -141,6 +144,20 @@ def _check_links(host: str, public: str | None, open_: bool, invite: list[str], 
         raise ValueError("--days must come with --invite NAME, whose link is to end")
     if days is not None and days <= 0:
         raise ValueError(f"--days must be above 0; got {days:g}")
+
+
+def _training(answers: Any, train: bool, views: int | None) -> dict[str, Any] | None:
+    """Say how to keep training; None: not at all. What cannot be trained so is refused before anybody answers."""
+    if not train and answers.project.questions != "guided":
+        if views is not None:
+            raise ValueError("--views must come with --train, or guided questions, for which photos are learned from")
+        return None
+    if views is None:
+        return {}
+    from naysayer.features.encoder import fit_encoder
+
+    fit_encoder(list(itertools.islice(answers.items(), 1)), views=views)
+    return {"views": views}
 
 
 def _guidelines(path: Path | None, classes: tuple[str, ...]) -> Any:
@@ -191,7 +208,7 @@ def _serve(
     new: int,
     place: tuple[str, int | None, str | None, bool],
     invitations: tuple[list[str], float | None],
-    train: bool,
+    training: dict[str, Any] | None,
     as_json: bool,
     told: dict[str, Any],
 ) -> None:
@@ -209,10 +226,10 @@ def _serve(
         links = {"owner": site.origin if site.open else site.invitation(answers.new_link(owner_of(answers).id))}
         links |= {name: site.invitation(invite_to(answers, name, until)[1]) for name in invite}
         trainer = None
-        if train or answers.project.questions == "guided":
+        if training is not None:
             from naysayer.collect.trainer import Trainer
 
-            trainer = opened.enter_context(Trainer(answers))
+            trainer = opened.enter_context(Trainer(answers, **training))
         app = make_app(answers, site, trainer=trainer, **told)
         serve(app, listener, lambda: _tell(answers, new, site, links, known, as_json))
 

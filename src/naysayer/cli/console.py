@@ -40,6 +40,13 @@ Image = Annotated[
 Text = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="Column of texts to learn from; may be repeated.")
 ]
+Views = Annotated[
+    int | None,
+    typer.Option(
+        metavar="1|2",
+        help="Of photos: 2 sees each and its mirror image, a little more accurate for twice the time; default: 1.",
+    ),
+]
 Delimiter = Annotated[
     str | None, typer.Option(help="What separates the values of a CSV file, such as ';', or tab; default: comma.")
 ]

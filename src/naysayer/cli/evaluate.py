@@ -73,8 +73,10 @@ def evaluate(
             tables = stream.open_tables(table, delimiter, memory)
             found = stream.evaluate(trained, tables, label or trained.about["label"], ordinary, q, confidence)
         else:
-            predicted = trained.predict_proba(judge.examples).argmax(axis=1)
-            found = judge.evaluate(predicted, trained, confidence)
+            p, failed = trained.predict_readable(judge.examples)
+            if failed:
+                judge, p = judge.without(failed), p[[row for row in range(len(p)) if row not in failed]]
+            found = judge.evaluate(p.argmax(axis=1), trained, confidence)
             if trained.encoder.kind == "table":
                 judge.warn_of_rows_trained_on(trained)
     if as_json:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from naysayer.cli.console import is_store, possible
 from naysayer.common.checks import near
+from naysayer.common.words import count
 from naysayer.data import tables
 from naysayer.data.digests import count_known, row_digests
 from naysayer.data.labels import read_labels, says_something
@@ -173,6 +174,7 @@ class AnsweredItems:
     classes: list[str]
     answers: Any
     seen: NDArray[np.bool_]
+    unread: str = ""
 
     @classmethod
     def read(cls, place: str, trained: EncodedModel) -> AnsweredItems:
@@ -199,6 +201,20 @@ class AnsweredItems:
             )
         return cls([items[id] for id in said.items], classes, said, seen)
 
+    def without(self, failed: dict[int, str]) -> AnsweredItems:
+        """Leave out photos that cannot be read; `failed` says why not, by their rows."""
+        from naysayer.features.photos import told_of
+
+        here = np.array([row not in failed for row in range(len(self.examples))])
+        told = told_of(list(failed.values()))
+        if self.seen[here].all():
+            raise ValueError(
+                f"a store must have a photo that can be read and that the model did not learn from; got none; {told}"
+            )
+        examples = [item for item, there in zip(self.examples, here) if there]
+        unread = f"; {count(len(failed), 'answered photo')} {'was' if len(failed) == 1 else 'were'} left out: {told}"
+        return replace(self, examples=examples, answers=self.answers.only(here), seen=self.seen[here], unread=unread)
+
     def evaluate(self, predicted: NDArray[Any], trained: EncodedModel, confidence: float) -> Evaluation:
         """Estimate how good predictions are from the answers about items that the model did not learn from."""
         from naysayer.measure.answer_estimates import accuracy, class_priors
@@ -209,7 +225,7 @@ class AnsweredItems:
         rest = f"; {left_out:,} more are left out, as the model learned from them" if left_out else ""
         share = np.bincount(predicted, minlength=len(self.classes)) / len(predicted)
         shares = _class_shares(self.classes, prior, share)
-        return Evaluation(f"answers about {n:,} items{rest}", found, shares, {"items": n})
+        return Evaluation(f"answers about {n:,} items{rest}{self.unread}", found, shares, {"items": n})
 
 
 def _class_shares(classes: Sequence[str], prior: Interval, share: NDArray[Any]) -> list[dict[str, Any]]:

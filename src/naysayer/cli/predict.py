@@ -6,8 +6,9 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -58,6 +59,7 @@ def predict(
 
     Features of pictures are kept on the way: after an interruption the same command resumes.
     """
+    from naysayer.features.photos import told_of
     from naysayer.models.encoded import EncodedModel
 
     trained = EncodedModel.load(model, device, verbose=1)
@@ -71,17 +73,30 @@ def predict(
             heads, parts = _part_by_part(trained, table, id_column, delimiter, memory)
         else:
             heads, parts = _at_once(trained, table[0], id_column, delimiter)
-        n = _write(heads, [str(name) for name in trained.model.classes_], parts, probabilities, as_json, out)
+        n, failed = _write(heads, [str(name) for name in trained.model.classes_], parts, probabilities, as_json, out)
     if out is not None:
         print(f"{count(n, 'prediction is', 'predictions are')} in {out}", file=sys.stderr)
+    if failed:
+        has = "has" if len(failed) == 1 else "have"
+        print(f"{count(len(failed), 'photo')} {has} no prediction: {told_of(failed)}", file=sys.stderr)
 
 
-class Part(NamedTuple):
-    """Examples that were predicted: their names, what is copied beside them, and their probabilities (N, K)."""
+@dataclass(frozen=True)
+class Part:
+    """Examples that were predicted.
+
+    Parameters
+    ----------
+    names : of the examples.
+    copied : what is copied beside them.
+    p : (N, K) probabilities.
+    failed : why rows have none, by the row.
+    """
 
     names: Iterable[Any]
     copied: Iterable[Any] | None
     p: NDArray[np.float32]
+    failed: dict[int, str] = field(default_factory=dict)
 
 
 def _at_once(
@@ -92,10 +107,10 @@ def _at_once(
 
     examples = read_examples(place, trained.encoder.kind, delimiter)
     copied = examples.column(id_column, trained.about.get("id"), _taken(examples.head, trained))
-    p = trained.predict_proba(examples.values)
+    p, failed = trained.predict_readable(examples.values)
     if copied is None:
-        return [examples.head], [Part(examples.names, None, p)]
-    return [examples.head, copied[0]], [Part(examples.names, copied[1], p)]
+        return [examples.head], [Part(examples.names, None, p, failed)]
+    return [examples.head, copied[0]], [Part(examples.names, copied[1], p, failed)]
 
 
 def _part_by_part(
@@ -125,28 +140,29 @@ def _taken(head: str, trained: EncodedModel) -> list[str]:
 
 def _write(
     heads: list[str], classes: list[str], parts: Iterable[Part], probabilities: bool, as_json: bool, out: Path | None
-) -> int:
-    """Write predictions as they come, and give their number; a file is there whole, or not at all."""
+) -> tuple[int, list[str]]:
+    """Write predictions as they come; give their number, and why others are missing. A file is there whole, or not."""
     heads = [*heads, "prediction", "probability"] + [f"P({name})" for name in classes] * probabilities
-    n = 0
+    n, failed = 0, list[str]()
     with _writing(out) as file:
         file.write("[" if as_json else csv_text([heads]))
         for part in parts:
             columns: list[Iterable[Any]] = [part.names]
             if part.copied is not None:
                 columns.append(None if value != value else value for value in part.copied)  # JSON has no NaN
-            columns.append(classes[k] for k in part.p.argmax(axis=1))
+            told = [classes[k] for k in part.p.argmax(axis=1)]
             shown = [part.p.max(axis=1), *(part.p.T if probabilities else ())]
-            columns += [[round(value, 6) for value in column.astype(float).tolist()] for column in shown]
+            values = [told, *([round(value, 6) for value in column.astype(float).tolist()] for column in shown)]
+            columns += [[None if i in part.failed else v for i, v in enumerate(column)] for column in values]
             if as_json:
                 rows = (json.dumps(dict(zip(heads, row, strict=True))) for row in zip(*columns, strict=True))
-                file.write(", " * (n > 0) + ", ".join(rows))
+                file.write(", " * (n + len(failed) > 0) + ", ".join(rows))
             else:
                 file.write(csv_text(zip(*columns, strict=True)))
-            n += len(part.p)
+            n, failed = n + len(part.p) - len(part.failed), failed + list(part.failed.values())
         if as_json:
             file.write("]\n")
-    return n
+    return n, failed
 
 
 @contextmanager

@@ -34,10 +34,11 @@ def train(
     columns: Columns,
     settings: dict[str, Any],
     memory: int | None,
+    views: int = 1,
 ) -> tuple[ComplementaryClassifier, TableEncoder, StreamLabels]:
     """Train on tables that are read part by part; `memory` is in MB."""
     tables = open_tables(places, delimiter, memory)
-    shards = encoded_table(tables, label, classes, ordinary, columns, settings["device"])
+    shards = encoded_table(tables, label, classes, ordinary, columns, settings["device"], views)
     stream = Stream(shards, memory=MEMORY if memory is None else memory << 20)
     standardize = not shards.encoder.balanced
     return (

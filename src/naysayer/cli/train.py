@@ -25,6 +25,7 @@ from naysayer.cli.console import (
     Ordinary,
     Text,
     Transition,
+    Views,
     check_overwriting,
     check_report,
     check_writable,
@@ -42,7 +43,7 @@ from naysayer.cli.console import (
 from naysayer.common.launched import launched
 
 # Options that a store's training takes.
-FOR_STORES = {"table", "out", "network", "recipe", "epochs", "seed", "force", "device", "as_json", "report"}
+FOR_STORES = {"table", "out", "network", "recipe", "epochs", "seed", "force", "device", "as_json", "report", "views"}
 
 
 def _methods(incomplete: str) -> list[str]:
@@ -80,6 +81,7 @@ def train(
     numeric: Numeric = "",
     image: Image = None,
     text: Text = None,
+    views: Views = None,
     delimiter: Delimiter = None,
     method: Annotated[
         str,
@@ -134,7 +136,7 @@ def train(
     Training on a table resumes after an interruption when the same command is run again.
     """
     check_writable(out)
-    max_epochs = optional_count(epochs, "--epochs")
+    max_epochs, n_views = optional_count(epochs, "--epochs"), 1 if views is None else views
     check_overwriting(out, force)
     if report is not None:
         check_report(report, out)
@@ -144,7 +146,7 @@ def train(
     learned: trainers.Learned | None
     if is_store(place) and len(table) == 1:
         refuse_options(context, FOR_STORES, place)
-        learned = trainers.on_store(place, network, recipe, max_epochs, seed, device)
+        learned = trainers.on_store(place, network, recipe, max_epochs, seed, device, n_views)
     else:
         settings: dict[str, Any] = {
             "method": words(method) or "auto",
@@ -166,9 +168,9 @@ def train(
         if streamed and report is not None:
             raise ValueError("--report needs all rows in memory; leave it out, or train on one file")
         if streamed:
-            learned = trainers.on_stream(table, labels, columns, settings, memory, restart)
+            learned = trainers.on_stream(table, labels, columns, settings, n_views, memory, restart)
         else:
-            learned = trainers.on_table(place, labels, columns, settings, restart)
+            learned = trainers.on_table(place, labels, columns, settings, n_views, restart)
     if learned is not None:
         _save(learned, out, as_json)
     if learned is not None and report is not None:  # last: nothing that was learned or said can be lost by it

@@ -56,7 +56,9 @@ class Labels:
 # ---- a store ----------------------------------------------------------------------------------------------------
 
 
-def on_store(place: str, network: str, recipe: str, max_epochs: int | None, random_state: int, device: str) -> Learned:
+def on_store(
+    place: str, network: str, recipe: str, max_epochs: int | None, random_state: int, device: str, views: int
+) -> Learned:
     """Train on a store's answers."""
     from naysayer.collect import learn
     from naysayer.collect.store import Store
@@ -64,7 +66,14 @@ def on_store(place: str, network: str, recipe: str, max_epochs: int | None, rand
     limit: dict[str, Any] = {} if max_epochs is None else {"max_epochs": max_epochs}
     with Store.open(place) as answers:
         trained = learn.train(
-            answers, network=network, recipe=recipe, random_state=random_state, device=device, verbose=1, **limit
+            answers,
+            network=network,
+            recipe=recipe,
+            random_state=random_state,
+            device=device,
+            views=views,
+            verbose=1,
+            **limit,
         )
 
     def evidence() -> Evidence:
@@ -106,7 +115,9 @@ def _said_of_answers(trained: Trained) -> str:
 # ---- a table ----------------------------------------------------------------------------------------------------
 
 
-def on_table(place: str, labels: Labels, columns: Columns, settings: dict[str, Any], restart: bool) -> Learned | None:
+def on_table(
+    place: str, labels: Labels, columns: Columns, settings: dict[str, Any], views: int, restart: bool
+) -> Learned | None:
     """Train on a table; None in a process that only helps the first one, which saves and tells."""
     import numpy as np
 
@@ -122,7 +133,7 @@ def on_table(place: str, labels: Labels, columns: Columns, settings: dict[str, A
     labelled = _read_labelled(place, labels)
     if restart:
         _drop_checkpoint(settings["checkpoint"])
-    encoder = TableEncoder(device=settings["device"], verbose=1)
+    encoder = TableEncoder(device=settings["device"], verbose=1, views=views)
     with _telling() as notes:
         X = encoder.fit_transform(labelled.examples, columns.without(labelled.label))
         classes = np.arange(len(labelled.classes))
@@ -148,6 +159,7 @@ def on_stream(
     labels: Labels,
     columns: Columns,
     settings: dict[str, Any],
+    views: int,
     memory: int | None,
     restart: bool,
 ) -> Learned | None:
@@ -161,7 +173,7 @@ def on_stream(
     with _telling() as notes:
         columns.without(label)  # which can have no other use
         model, encoder, read = stream.train(
-            places, label, labels.classes, labels.ordinary, labels.delimiter, columns, settings, memory
+            places, label, labels.classes, labels.ordinary, labels.delimiter, columns, settings, memory, views
         )
     if not first:
         return None

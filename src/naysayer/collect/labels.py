@@ -89,8 +89,8 @@ def label_items(
     said = read_answers(store)
     enough = int(labels(said).ruled_out.any(axis=1).sum()) >= FEWEST_ITEMS
     trained = train(store, error_rate=error_rate, **options) if model and enough else None
-    if trained is not None and trained.judged is not None:
-        said = trained.judged.answers  # what came in the meantime is for the next time
+    if trained is not None and trained.said is not None:
+        said = trained.said  # what came in the meantime is for the next time
     items = list(store.items())
     place = {item.id: i for i, item in enumerate(items)}
     rows = np.array([place[id] for id in said.items], dtype=np.int64)

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from naysayer.collect.guiding import combine, may_guide
 from naysayer.collect.store import Store
+from naysayer.common.words import count
 from naysayer.data.items import Item
 from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
 from naysayer.engine.recipe import Recipe
 from naysayer.features.encoder import Encoder, fit_encoder
-from naysayer.features.photos import PhotoEncoder, told_of
+from naysayer.features.photos import PUT_BACK, PhotoEncoder, told_of
 from naysayer.measure import metrics
 from naysayer.measure.answer_errors import error_rates
 from naysayer.measure.answer_estimates import accuracy
@@ -62,13 +63,15 @@ class Judged(NamedTuple):
 class Trained(EncodedModel):
     """A model that learned from a store, with what people ruled out for which items, and its estimated accuracy.
 
-    `judged` and `expected` are None in a model that was loaded. `expected` are the probabilities (N, K) of
+    `judged`, `expected` and `said` are None in a model that was loaded. `expected` are the probabilities (N, K) of
     `judged.items` by runs that did not learn from the item's own answers, so that these can be weighed in once; NaN
-    where an item has a label and no run held it out.
+    where an item has a label and no run held it out. `said` are all answers: those of `judged` and those about photos
+    that could not be read.
     """
 
     judged: Judged | None = None
     expected: NDArray[np.float64] | None = None
+    said: Answers | None = None
 
     @property
     def accuracy(self) -> Interval:
@@ -131,6 +134,7 @@ def train(
     *,
     network: str = "mlp",
     recipe: str | Recipe = "auto",
+    views: int = 1,
     error_rate: float | None = None,
     max_epochs: int | None = None,
     n_seeds: int | str | None = None,
@@ -147,6 +151,7 @@ def train(
     store : with answers about at least 20 items.
     network : "mlp", "linear" or, for images, "convolution", "pooled", "resnet8", "resnet18" or "resnet34".
     recipe : as for :class:`naysayer.ComplementaryClassifier`.
+    views : of photos: 1, or 2 with the mirror image, as for :class:`naysayer.features.Photos`.
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
     max_epochs, n_seeds : number of epochs, and of runs that predict together; by default 30 and 10, or for residual
         networks and consistent views what suits them.
@@ -184,24 +189,21 @@ def train(
         check_rate(error_rate)
     given = list(store.standing())
     project = store.renew()  # after the answers, so that it has the class of each
-    said = from_standing(given, project.classes, project.probabilities)
-    n_said, known = len(said.items), labels(said)
-    rows = np.flatnonzero(known.ruled_out.any(axis=1))
-    if len(rows) < FEWEST_ITEMS:
-        raise ValueError(
-            f"a store must have answers about at least {FEWEST_ITEMS} items to train on; got {len(rows)}; collect more"
-        )
+    all_said = said = from_standing(given, project.classes, project.probabilities)
+    _check_enough(said, "collect more")
     rng = np.random.default_rng(random_state)
     ordered, n_unanswered = _chosen(store, said.items, rng)
-    encoder = fit_encoder(ordered, pixels=network in FOR_IMAGES)
+    encoder = fit_encoder(ordered, network in FOR_IMAGES, views)
     if isinstance(encoder, PhotoEncoder):
         encoder.keep(before)
     elif network in FOR_IMAGES:
         raise ValueError(f'network "{network}" is for images; the items are {encoder.kind}s; use "mlp"')
     encoder.device, encoder.verbose = device, verbose
     if isinstance(encoder, PhotoEncoder):
-        ordered = _readable(encoder, ordered, n_said)
-    X = encoder.transform(ordered)
+        ordered, said = _readable(encoder, ordered, said)
+    X, n_said = encoder.transform(ordered), len(said.items)
+    known = labels(said)
+    rows = np.flatnonzero(known.ruled_out.any(axis=1))
     ruled_out = np.zeros((len(ordered), project.n_classes), dtype=bool)
     ruled_out[:n_said] = known.ruled_out
     e = error_rates(said).overall.estimate if error_rate is None else error_rate
@@ -247,14 +249,14 @@ def train(
         "network": network,
         "error_rate": e,
         "error_odds": math.exp(likelihood.log_odds),
-        "n_answers": sum(standing.value != "skip" for standing in given),
+        "n_answers": int(np.count_nonzero(said.value >= 0)),
         "last_answer": max(standing.seq for standing in given),
         "n_items": len(rows),
         "n_unanswered": n_unanswered,
         "named": float((p[n_said:].max(axis=1) >= SURE).mean()) if len(ordered) > n_said else None,
         "learned_from": told,
     }
-    return Trained(model, encoder, about, Judged(ordered, said, predicted, sure), expected)
+    return Trained(model, encoder, about, Judged(ordered, said, predicted, sure), expected, all_said)
 
 
 def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> tuple[list[Item], int]:
@@ -266,15 +268,34 @@ def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> 
     return [*first, *drawn], len(others)
 
 
-def _readable(encoder: PhotoEncoder, ordered: Sequence[Item], n_answered: int) -> list[Item]:
-    """Leave out pictures that cannot be read and that nobody answered about; the encoder's notes tell of them."""
-    failed = encoder.read(ordered)
-    out = {item.id: failed[item.id] for item in ordered[n_answered:] if item.id in failed}
-    if out:
-        encoder.notes.append(
-            f"left out: {told_of(list(out.values()))}; nobody answered about {'it' if len(out) == 1 else 'them'}"
+def _check_enough(said: Answers, remedy: str) -> None:
+    """Refuse to learn from hardly any items with a label."""
+    n = int(labels(said).ruled_out.any(axis=1).sum())
+    if n < FEWEST_ITEMS:
+        raise ValueError(
+            f"a store must have answers about at least {FEWEST_ITEMS} items to train on; got {n}; {remedy}"
         )
-    return [item for item in ordered if item.id not in out]
+
+
+def _readable(encoder: PhotoEncoder, ordered: Sequence[Item], said: Answers) -> tuple[list[Item], Answers]:
+    """Leave out pictures that cannot be read, with what people said of them; the encoder's notes tell of both kinds."""
+    failed = encoder.read(ordered)
+    here = np.array([id not in failed for id in said.items], dtype=bool)
+    answered = [failed[id] for id in said.items if id in failed]
+    others = [failed[item.id] for item in ordered[len(said.items) :] if item.id in failed]
+    if others:
+        encoder.notes.append(
+            f"left out: {told_of(others)}; nobody answered about {'it' if len(others) == 1 else 'them'}"
+        )
+    if answered:
+        were = "was" if len(answered) == 1 else "were"
+        encoder.notes.append(
+            f"{count(len(answered), 'answered photo')} {were} left out: {told_of(answered)}; {PUT_BACK}, or drop what "
+            "is lost for good: naysayer remove STORE ITEM"
+        )
+        said = said.only(here)
+        _check_enough(said, encoder.notes[-1])
+    return [item for item in ordered if item.id not in failed], said
 
 
 def _accuracy(

@@ -8,10 +8,12 @@ import io
 import json
 import math
 import os
+import re
 import stat
 import sys
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,21 @@ IMAGE_ENDINGS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".gif": "GIF", 
 IMAGE_ENDINGS |= {".tif": "TIFF", ".tiff": "TIFF"}
 UNREAD_ENDINGS = (".heic", ".heif", ".avif")  # photos all the same: each is named when it is left out
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+_AVIF = {b"avif", b"avis"}
+_HEIC = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
+_STARTS = {  # of files, after white space, in small letters
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+    b"<svg": "SVG",
+    b"<?xml": "XML or SVG",
+    b"%pdf": "PDF",
+    b"%!ps": "PostScript",
+    b"8bps": "Photoshop's",
+    b"\xff\x0a": "JPEG XL",
+    b"\0\0\0\x0cjxl": "JPEG XL",
+    b"\0\0\1\0": "an icon",
+}
+_TOLD = 3  # of what is left out for one reason; of more, how many there are
 _MANY = 1000  # files that take a while to look at
 _MOST_BYTES = 100 * 2**20  # of an image file
 _MOST_PIXELS = 100_000_000  # a small file can claim more pixels than there is memory for
@@ -74,7 +91,7 @@ def record_item(record: dict[str, Any], name: str) -> Item:
 
 
 def image_item(path: str | os.PathLike[str], name: str) -> Item:
-    """Make the item of an image file; one that does not open as an image of the kind its name says is refused."""
+    """Make the item of an image file, whichever of the formats it is; one that opens as none of them is refused."""
     path = Path(path)
     if path.suffix.lower() not in IMAGE_ENDINGS:
         raise ValueError(f"an image's name must end in {', '.join(IMAGE_ENDINGS)}; got {path}")
@@ -122,14 +139,15 @@ def read_items(
     """Read what people are to be asked about.
 
     A folder is searched for images (jpg, jpeg, png, gif, webp, bmp, tif, tiff), its folders too, in the order of
-    their names; names that begin with a dot are skipped, HEIC is named, and other files are counted. A pattern such as
+    their names; names that begin with a dot are skipped, and files that are no images are counted. A pattern such as
     ``photos/*.jpg`` names images, too. In a CSV, TSV, Parquet or JSONL file each row is an item: a text, where
     there is a column ``text`` or only one column; else a record. The same content twice is one item.
 
     Parameters
     ----------
     path : the folder or file, or a pattern.
-    report : is called with a line for each thing that was left out: an image that does not open, a row without a text.
+    report : is called with a line for each thing that was left out: an image that does not open, a row without a text;
+        of those left out for one reason with the first three, and then with how many more there were.
     verbose : 1 shows a progress bar while 1,000 files or more are looked at.
 
     Yields
@@ -147,19 +165,20 @@ def read_items(
     """
     path = Path(path)
     none = f"{path} must hold images ({', '.join(IMAGE_ENDINGS)}); it has none"
+    out = _LeftOut(report)
     if path.is_dir():
-        return _once(_images(list(_files(path)), path, report, verbose), none)
+        return _once(_images(list(_files(path)), path, out, verbose), none, out)
     if not path.exists():
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if os.path.isfile(name))
         if not found:
             raise FileNotFoundError(f"no file or folder at {path}")
-        return _once(_images(found, None, report, verbose), none)
+        return _once(_images(found, None, out, verbose), none, out)
     if path.suffix.lower() in IMAGE_ENDINGS:
-        return _once(_images([path], None, report), none)
+        return _once(_images([path], None, out), none, out)
     if path.suffix.lower() not in TABLE_ENDINGS:
         known = ", ".join((*TABLE_ENDINGS, *IMAGE_ENDINGS))
         raise ValueError(f"items must be a folder of images or a file that ends in {known}; got {path}")
-    return _once(_rows(path, report), f"{path} must hold texts or records; none of its rows has one")
+    return _once(_rows(path, out), f"{path} must hold texts or records; none of its rows has one")
 
 
 def fields_beside(items: Sequence[Item], path: str | os.PathLike[str] | None = None) -> dict[str, list[Any]]:
@@ -185,51 +204,85 @@ def fields_beside(items: Sequence[Item], path: str | os.PathLike[str] | None = N
     }
 
 
-def _once(items: Iterator[Item], empty: str) -> Iterator[Item]:
-    """Give each item once; refuse that there are none."""
+class _LeftOut:
+    """Tell of what is left out: of each reason the first few, and at the end how many more; what varies is none."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.report = report
+        self.first: dict[str, str] = {}
+        self.why: dict[str, str] = {}
+        self.number: Counter[str] = Counter()
+
+    def __call__(self, what: str, why: str) -> None:
+        """Leave something out; `why` is what follows its name."""
+        reason = re.sub(r"\d+", "", why).split(": ")[0]
+        self.first.setdefault(reason, what)
+        self.why.setdefault(reason, why)
+        self.number[reason] += 1
+        if self.number[reason] <= _TOLD:
+            self.report(f"left out: {what} {why}")
+
+    def end(self) -> None:
+        """Tell how many more there were."""
+        for reason, number in self.number.items():
+            if number > _TOLD:
+                self.report(f"left out: {number - _TOLD:,} more for the same reason as {self.first[reason]}")
+
+    def most(self) -> str:
+        """Say what most were left out for; nothing where nothing was."""
+        if not self.number:
+            return ""
+        ((reason, number),) = self.number.most_common(1)
+        return f" that can be read: {self.first[reason]} {self.why[reason]}" + (
+            f" (and {number - 1:,} more for the same reason)" if number > 1 else ""
+        )
+
+
+def _once(items: Iterator[Item], empty: str, out: _LeftOut | None = None) -> Iterator[Item]:
+    """Give each item once; refuse that there are none, and say why where images were left out."""
     seen: set[str] = set()
     for item in items:
         if item.id not in seen:
             seen.add(item.id)
             yield item
     if not seen:
-        raise ValueError(empty)
+        raise ValueError(empty + ("" if out is None else out.most()))
 
 
 # ---- images ------------------------------------------------------------------------------------------------------
 
 
-def _images(
-    paths: Sequence[Path], folder: Path | None, report: Callable[[str], None], verbose: int = 0
-) -> Iterator[Item]:
+def _images(paths: Sequence[Path], folder: Path | None, out: _LeftOut, verbose: int = 0) -> Iterator[Item]:
     """Read those of the files that are images; names are from the folder on, if there is one."""
     with progress_bar(len(paths), "looking at photos", verbose > 0 and len(paths) >= _MANY) as bar:
-        yield from _readable(paths, folder, report, bar)
+        yield from _readable(paths, folder, out, bar)
 
 
-def _readable(paths: Sequence[Path], folder: Path | None, report: Callable[[str], None], bar: Bar) -> Iterator[Item]:
+def _readable(paths: Sequence[Path], folder: Path | None, out: _LeftOut, bar: Bar) -> Iterator[Item]:
     others = []
     for path in paths:
         bar()
         if path.suffix.lower() in UNREAD_ENDINGS:
-            report(f"left out: {path} is {path.suffix[1:].upper()}, which is not read; convert it to JPEG")
+            out(str(path), f"is {path.suffix[1:].upper()}, which is not read; convert it to JPEG")
             continue
         if path.suffix.lower() not in IMAGE_ENDINGS:
             others.append(path)
             continue
         name = path.as_posix() if folder is None else path.relative_to(folder).as_posix()
+        if not is_name(name):
+            out(f"the name {name!r}", "must be printable UTF-8; rename it")
+            continue
         try:
-            if not is_name(name):
-                raise ValueError(f"the name {name!r} must be printable UTF-8; rename it")
             yield image_item(path, name)
         except OSError as error:
-            report(f"left out: {path} must be a file that can be read; {(error.strerror or str(error)).lower()}")
+            out(str(path), f"must be a file that can be read; {(error.strerror or str(error)).lower()}")
         except ValueError as error:
-            report(f"left out: {' '.join(str(error).split())}")
+            out(str(path), " ".join(str(error).removeprefix(f"{path} ").split()))
+    out.end()
     if others:
         more = f"{len(others) - 1:,} more file{'s' if others[2:] else ''}"
         rest = f" and {more} are no images" if others[1:] else " is no image"
-        report(f"left out: {others[0]}{rest}")
+        out.report(f"left out: {others[0]}{rest}")
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -239,24 +292,48 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(at, name) for name in sorted(files) if not name.startswith("."))
 
 
+def unread_format(content: bytes) -> str | None:
+    """Name the format of a file that is often met among images and is not read; None: another one.
+
+    Examples
+    --------
+    >>> unread_format(b"\\0\\0\\0\\x1cftypheic"), unread_format(b"<!DOCTYPE html>")
+    ('HEIC', 'a web page')
+    """
+    if content[4:8] == b"ftyp":
+        brands = {content[i : i + 4] for i in (8, *range(16, min(64, int.from_bytes(content[:4], "big")), 4))}
+        return "AVIF" if brands & _AVIF else "HEIC" if brands & _HEIC else "a video"
+    start = content[:1000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    return next((name for first, name in _STARTS.items() if start.startswith(first)), None)
+
+
 def _check_image(content: bytes, path: Path) -> None:
-    """Check that an image can be decoded, by no decoder but the one its ending names, its size before its pixels."""
+    """Check that an image can be decoded, its size before its pixels, whichever of our formats its ending names.
+
+    Pages show it by its content, too, as :mod:`naysayer.collect.previews` says.
+    """
     from PIL import Image, UnidentifiedImageError
 
     kind = IMAGE_ENDINGS[path.suffix.lower()]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's own limit warns first; ours is checked below
-            with Image.open(io.BytesIO(content), formats=[kind]) as image:
+            with Image.open(io.BytesIO(content), formats=sorted(set(IMAGE_ENDINGS.values()))) as image:
+                kind = "JPEG" if image.format == "MPO" else image.format or kind
                 pixels = image.width * image.height
                 if pixels <= _MOST_PIXELS:
                     image.draft("RGB", (1, 1))  # of a JPEG, decode an eighth
                     image.load()
     except Image.DecompressionBombError:
         pixels = 2 * (Image.MAX_IMAGE_PIXELS or _MOST_PIXELS)
+    except UnidentifiedImageError:
+        if found := unread_format(content):
+            advice = "; convert it to JPEG" if found in ("HEIC", "AVIF") else ""
+            raise ValueError(f"{path} must open as a {kind} image; it is {found}, which is not read{advice}") from None
+        raise ValueError(f"{path} must open as a {kind} image; it does not") from None
     except Exception as error:  # decoders raise many kinds on damaged files, struct.error and SyntaxError among them
-        reason = "" if isinstance(error, UnidentifiedImageError) else f": {' '.join(str(error).split())[:100]}"
-        raise ValueError(f"{path} must open as a {kind} image; it does not{reason}") from None
+        reason = " ".join(str(error).split())[:100]
+        raise ValueError(f"{path} must open as a {kind} image; it does not: {reason}") from None
     if pixels > _MOST_PIXELS:
         raise ValueError(f"{path} must have at most {_MOST_PIXELS:,} pixels; it has more; make it smaller")
 
@@ -264,7 +341,7 @@ def _check_image(content: bytes, path: Path) -> None:
 # ---- texts and records -------------------------------------------------------------------------------------------
 
 
-def _rows(path: Path, report: Callable[[str], None]) -> Iterator[Item]:
+def _rows(path: Path, out: _LeftOut) -> Iterator[Item]:
     """Read the rows of a file as texts or as records."""
     columns = _columns(path)
     text = "text" if "text" in columns else next(iter(columns)) if len(columns) == 1 else None
@@ -272,11 +349,12 @@ def _rows(path: Path, report: Callable[[str], None]) -> Iterator[Item]:
         name = f"{path.name} row {i}"
         known = [value for value in values if value is not None and str(value).strip()]
         if not known:
-            report(f"left out: row {i} of {path} has no {'text' if text is not None else 'values'}")
+            out(f"row {i} of {path}", f"has no {'text' if text is not None else 'values'}")
         elif text is not None:
             yield text_item(str(values[0]), name)
         else:
             yield record_item(dict(zip(columns, map(_flat(path, i), values))), name)
+    out.end()
 
 
 def _flat(path: Path, row: int) -> Callable[[Any], Any]:

@@ -58,8 +58,14 @@ KINDS: dict[str, type[Encoder]] = {
 }
 
 
-def fit_encoder(examples: DataTable | Sequence[Item], pixels: bool = False) -> Encoder:
-    """Learn how to encode a table, or items that are all of one kind; `pixels` wants images as pixels, not features.
+def fit_encoder(examples: DataTable | Sequence[Item], pixels: bool = False, views: int = 1) -> Encoder:
+    """Learn how to encode a table, or items that are all of one kind.
+
+    Parameters
+    ----------
+    examples : to learn from.
+    pixels : wants images as pixels, not as features.
+    views : of photos, as :class:`naysayer.features.Photos` takes them.
 
     Examples
     --------
@@ -68,13 +74,17 @@ def fit_encoder(examples: DataTable | Sequence[Item], pixels: bool = False) -> E
     (2, 256)
     """
     if isinstance(examples, DataTable):
-        return TableEncoder().fit(examples)
+        return TableEncoder(views=views).fit(examples)
     kinds = sorted({item.kind for item in examples})
     if len(kinds) != 1:
         raise ValueError(
             f"items to learn from must be of one kind; got {' and '.join(kinds) or 'none'}; use a store for each"
         )
-    return PhotoEncoder(pixels=True).fit(examples) if pixels and kinds == ["image"] else KINDS[kinds[0]]().fit(examples)
+    if kinds == ["image"]:
+        return PhotoEncoder(pixels=pixels, views=views).fit(examples)
+    if views != 1:
+        raise ValueError(f"{views} views are for photos; the items are {kinds[0]}s; use 1 view")
+    return KINDS[kinds[0]]().fit(examples)
 
 
 def encoder_from_dict(state: dict[str, Any]) -> Encoder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from statistics import median
 from typing import Any
 
@@ -27,8 +27,8 @@ from naysayer.features.pictures import Picture, Refused, large_allowed, take_pic
 
 MOST_SIDE = 32  # pixels, of the pictures that are learned from without a backbone
 _ON_GPU = 4  # times as many pictures at once
-_REGISTER = "register its folder again: naysayer ask FOLDER"
-_GREY = ("1", "L", "LA", "I", "I;16", "F")
+PUT_BACK = "put it back, or say where it is now: naysayer add STORE FOLDER"
+_GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
 
 
 def available() -> bool:
@@ -39,10 +39,10 @@ def available() -> bool:
 class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Photos into features that a network learned from millions of others: (N, D) float32.
 
-    Pictures are paths, PIL images or uint8 arrays (H, W), (H, W, 3) or (3, H, W), mixed or not; or one array of N of
-    them. Each is turned upright, put on white where it is transparent, and its middle square resized to what the
-    network was made for. Features are kept on the disk by the content of the picture, so that none is computed twice,
-    also after an interruption and by another process.
+    Pictures are paths, PIL images or uint8 arrays (H, W), (H, W, 3), (H, W, 4) or (3, H, W), mixed or not; or one
+    array of N of them. Each is turned upright, put on white where it is transparent, and its middle square resized to
+    what the network was made for. Features are kept on the disk by the content of the picture, so that none is computed
+    twice, also after an interruption and by another process.
 
     Parameters
     ----------
@@ -278,14 +278,17 @@ class PhotoEncoder:
     ----------
     side, channels : S and C of pixels; `fit` takes the usual size of the images, and whether there are colours.
     pixels : give pixels even where features could be had; a convolution needs them.
+    views : of features, as :class:`Photos` takes them; of pixels there is one.
     verbose : 1 shows a progress bar.
     """
 
     kind = "image"
     device = "auto"
 
-    def __init__(self, side: int = MOST_SIDE, channels: int = 3, *, pixels: bool = False, verbose: int = 0) -> None:
-        self.side, self.channels, self.pixels, self.verbose = side, channels, pixels, verbose
+    def __init__(
+        self, side: int = MOST_SIDE, channels: int = 3, *, pixels: bool = False, views: int = 1, verbose: int = 0
+    ) -> None:
+        self.side, self.channels, self.pixels, self.views, self.verbose = side, channels, pixels, views, verbose
         self.photos: Photos | None = None
         self.notes: list[str] = []
         self._read: dict[str, NDArray[Any]] = {}
@@ -294,21 +297,23 @@ class PhotoEncoder:
         """Load the backbone; for pixels, take the usual size of the images, and whether there are colours."""
         self._read, self.notes, self.photos = {}, [], None
         if not self.pixels and available():
-            self.photos = Photos().fit()
-            self.notes = [f"photos are seen by {self.photos.backbone_['name']}, pretrained on ImageNet"]
+            self.photos = Photos(views=self.views).fit()
+            mirrored = " in two views" * (self.views == 2)
+            self.notes = [f"photos are seen by {self.photos.backbone_['name']}{mirrored}, pretrained on ImageNet"]
             return self
-        sides, grey, fault = [], True, None
+        if self.views != 1:
+            remedy = 'network "mlp"' if self.pixels else "pip install 'naysayer[photos]'"
+            raise ValueError(
+                f"{self.views} views are for features of photos; here they are pixels; use 1 view, or {remedy}"
+            )
+        seen = []
         with large_allowed():
             for item in examples:
-                try:
-                    with _opened(item) as image:
-                        sides.append(max(image.size))
-                        grey = grey and image.mode in _GREY
-                except Refused as error:  # told when it is read
-                    fault = error
-        if not sides and fault is not None:
-            raise fault
-        self.side, self.channels = min(MOST_SIDE, round(median(sides))), 1 if grey else 3
+                with suppress(Exception):  # decoders raise many kinds on damaged files; told when it is read
+                    seen.append(_look(item))
+        if seen:
+            self.side = min(MOST_SIDE, round(median(side for side, _ in seen)))
+            self.channels = 1 if all(grey for _, grey in seen) else 3
         if not self.pixels:
             self.notes = [
                 f"photos are learned from {self.side} × {self.side} pixels; a pretrained network would make far more "
@@ -319,14 +324,14 @@ class PhotoEncoder:
     def transform(self, examples: Sequence[Item]) -> NDArray[Any]:
         """Give the features of images, or their pixels; all must be there to be read."""
         if failed := self.read(examples):
-            raise Refused(f"{told_of(list(failed.values()))}; {_REGISTER}")
+            raise Refused(f"{told_of(list(failed.values()))}; {PUT_BACK}")
         return np.stack([self._read[item.id] for item in examples])
 
     def read(self, examples: Sequence[Item]) -> dict[str, str]:
         """Read images for `transform` to find; give what is wrong with those that cannot be read, by their ids."""
         new = [item for item in {item.id: item for item in examples}.values() if item.id not in self._read]
         if new and self.photos is not None:
-            given = [Picture(item.path or "", f"{item.name!r} at {item.path}") for item in new]
+            given = [_picture(item) for item in new]
             photos = self.photos.set_params(verbose=self.verbose, device=self.device)
             features, failed = photos.transform_readable(given)
             self._read |= {item.id: features[row] for row, item in enumerate(new) if row not in failed}
@@ -341,13 +346,11 @@ class PhotoEncoder:
         return faults
 
     def _pixels(self, item: Item) -> NDArray[np.uint8]:
-        from PIL import Image, ImageOps
+        from PIL import Image
 
-        mode = "L" if self.channels == 1 else "RGB"
-        with _opened(item) as image:
-            image.draft(mode, (2 * self.side, 2 * self.side))  # a JPEG is decoded no larger than needed
-            turned = ImageOps.exif_transpose(image)  # as browsers show it
-            small = turned.convert(mode).resize((self.side, self.side), Image.Resampling.BILINEAR, reducing_gap=2.0)
+        image = _picture(item).image(2 * self.side)
+        image = image.convert("L") if self.channels == 1 else image
+        small = image.resize((self.side, self.side), Image.Resampling.BILINEAR, reducing_gap=2.0)
         return np.asarray(small, dtype=np.uint8).reshape(self.side, self.side, self.channels).transpose(2, 0, 1).copy()
 
     def keep(self, before: Any) -> PhotoEncoder:
@@ -367,20 +370,20 @@ class PhotoEncoder:
         """Make the encoder that :meth:`to_dict` described; the backbone must be here, and the same."""
         if "backbone" not in state:
             return cls(state["side"], state["channels"], pixels=True)
-        encoder, wanted = cls(), state["backbone"]
+        encoder, wanted = cls(views=state["views"]), state["backbone"]
         encoder.photos = Photos(wanted["name"], size=wanted["size"], views=state["views"]).fit()
         same_backbone(encoder.photos._loaded, wanted, "see photos")
         return encoder
 
 
-@contextmanager
-def _opened(item: Item) -> Iterator[Any]:
-    """Open an image file, which must be there and be an image, also where the block decodes it."""
+def _picture(item: Item) -> Picture:
+    """Take an item's file, which must have the content that people were asked about."""
+    return Picture(item.path or "", f"{item.name!r} at {item.path}", registered=item.id)
+
+
+def _look(item: Item) -> tuple[int, bool]:
+    """Give the longer side of an image, and whether it is grey; its pixels are not decoded."""
     from PIL import Image
 
-    try:
-        with Image.open(item.path or "") as image:
-            yield image
-    except Exception as error:  # decoders raise many kinds on damaged files
-        why = " ".join(str(error).split())[:100] if os.path.isfile(item.path or "") else "no file is there"
-        raise Refused(f"picture {item.name!r} at {item.path} must open as an image; it does not: {why}") from None
+    with Image.open(item.path or "") as image:
+        return max(image.size), image.mode in _GREY

@@ -20,13 +20,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from naysayer.data.items import read_image
+from naysayer.data.items import read_image, unread_format
 from naysayer.features.cache import content_hash
 
 MOST_PIXELS = 100_000_000  # to decode of one picture; a small file can claim more than there is memory for
 CROP: float | None = 1.0  # share of the shorter side that is seen, in the middle; None squeezes all into the square
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")  # none whose decoder runs other programs
-_SHAPES = "(N, H, W), (N, H, W, 3) or (N, 3, H, W)"
+_SHAPE = "(H, W), (H, W, 3), (H, W, 4) or (3, H, W)"
+_SHAPES = "(N, H, W), (N, H, W, 3), (N, H, W, 4) or (N, 3, H, W)"
 _KINDS = f"paths, PIL images, or uint8 arrays {_SHAPES}"
 _AHEAD = 3  # batches that are read while one is computed
 _LOADING = threading.Lock()
@@ -90,9 +91,9 @@ def take_pictures(X: Any) -> Pictures:
             X = list(X)
         except TypeError:
             raise ValueError(f"pictures must be {_KINDS}; got {type(X).__name__}") from None
-    if len(X) == 0:
-        raise ValueError("pictures must be one or more; got none")
-    return Stack(X) if isinstance(X, np.ndarray) else Mixed([_check(source, row) for row, source in enumerate(X)])
+    if isinstance(X, np.ndarray) and len(X) and not (X.ndim == 4 and X.shape[1] not in (1, 3) and X.shape[3] == 4):
+        return Stack(X)
+    return Mixed([_check(source, row) for row, source in enumerate(X)])
 
 
 # ---- one by one ------------------------------------------------------------------------------------------------
@@ -100,16 +101,18 @@ def take_pictures(X: Any) -> Pictures:
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture among others: a path, a PIL image, or bytes (H, W), (H, W, C) or (C, H, W).
+    """One picture among others: a path, a PIL image, or bytes (H, W), (H, W, C) or (C, H, W); of C = 4 the last is A.
 
     Parameters
     ----------
     source : what it is.
     name : how errors call it.
+    registered : the hash that a file must have; None: any.
     """
 
     source: Any
     name: str
+    registered: str | None = None
 
     def hash(self) -> str:
         """Hash its content: the bytes of a file; else the pixels, as RGB."""
@@ -119,30 +122,37 @@ class Picture:
         image = self._decode(None, 1)
         return content_hash(f"{image.size}", image.tobytes())
 
+    def image(self, size: int, expected: str | None = None) -> Any:
+        """Give it as an upright RGB image; one much larger than `size` may be decoded smaller."""
+        content = self._content()
+        if content is not None and expected is not None and content_hash(content) != expected:
+            raise self._refuse("must stay as it is while it is read", "it was changed", "try again")
+        return self._decode(content, size)
+
     def pixels(self, size: int, expected: str | None = None) -> NDArray[np.uint8]:
         """Give the pixels (3, S, S); a file that has another hash than expected is refused."""
         from PIL import Image
 
-        content = self._content()
-        if content is not None and expected is not None and content_hash(content) != expected:
-            raise self._refuse("must stay as it is while it is read", "it was changed", "try again")
-        image = self._decode(content, size)
+        image = self.image(size, expected)
         seen = image.crop(window(*image.size))  # not resize's own box, beyond whose edges it looks
         small = seen.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=3.0)
         return np.asarray(small, dtype=np.uint8).transpose(2, 0, 1)
 
     def _content(self) -> bytes | None:
-        """Read the file, where it is one."""
+        """Read the file, where it is one; what lies at its path by now must be what was registered."""
         if not isinstance(self.source, (str, os.PathLike)):
             return None
         try:
-            return read_image(self.source)
+            content = read_image(self.source)
         except OSError as error:
             raise self._refuse("must be a file that can be read", (error.strerror or str(error)).lower()) from None
         except ValueError as error:
             if not str(error).startswith(f"{self.source} "):  # NUL, or half a character, in the path
                 raise self._refuse("must have a path that a file can have", str(error)) from None
             raise Refused(f"picture {error}") from None
+        if self.registered is not None and content_hash(content) != self.registered:
+            raise self._refuse("must stay as it is", "it has changed since it was registered")
+        return content
 
     def _decode(self, content: bytes | None, size: int) -> Any:
         """Decode, turn as browsers do, and bring to RGB; a JPEG is decoded no larger than needed."""
@@ -165,7 +175,9 @@ class Picture:
         except Image.DecompressionBombError:
             raise self._refuse(few, "it has more", "make it smaller") from None
         except UnidentifiedImageError:
-            raise self._refuse(f"must be an image ({', '.join(_FORMATS)})", "it is none, or is damaged") from None
+            found = unread_format(content or b"")
+            what = "it is none, or is damaged" if found is None else f"it is {found}, which is not read"
+            raise self._refuse(f"must be an image ({', '.join(_FORMATS)})", what) from None
         except Exception as error:  # decoders raise many kinds on damaged files, SyntaxError among them
             why = " ".join(str(error).split())[:100]
             raise self._refuse("must open as an image", f"it does not: {why}") from None
@@ -217,9 +229,18 @@ def _check(source: Any, row: int) -> Picture:
         raise Refused(f"picture {row} must be a path, a PIL image or an array; got {type(source).__name__}")
     if isinstance(source, np.ndarray):
         _check_bytes(source, f"picture {row}")
-        if source.ndim not in (2, 3) or (source.ndim == 3 and 3 not in source.shape and 1 not in source.shape):
-            raise Refused(f"picture {row} must be (H, W), (H, W, 3) or (3, H, W); got shape {source.shape}")
+        if source.ndim not in (2, 3) or (source.ndim == 3 and not _channels(source)):
+            raise Refused(f"picture {row} must be {_SHAPE}; got shape {source.shape}")
+    elif 0 in source.size:
+        raise Refused(f"picture {row} must have pixels; got {source.width} × {source.height}")
     return Picture(source, str(row))
+
+
+def _channels(array: NDArray[Any]) -> str:
+    """Say where the channels of (H, W, C) or (C, H, W) are; what could be either has them first only if last are 4."""
+    if array.shape[-1] in (1, 3):
+        return "last"
+    return "first" if array.shape[0] in (1, 3) else "last" if array.shape[-1] == 4 else ""
 
 
 def _check_bytes(array: NDArray[Any], what: str) -> None:
@@ -235,8 +256,8 @@ def _is_image(source: Any) -> bool:
 
 
 def _as_pillow_has_it(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Bring one array to (H, W) or (H, W, 3)."""
-    if array.ndim == 3 and array.shape[-1] not in (1, 3):
+    """Bring one array to (H, W), (H, W, 3) or (H, W, 4)."""
+    if array.ndim == 3 and _channels(array) == "first":
         array = array.transpose(1, 2, 0)
     return np.ascontiguousarray(array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array)
 

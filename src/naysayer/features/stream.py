@@ -152,9 +152,10 @@ def encoded_table(
     ordinary: bool = False,
     columns: Columns | None = None,
     device: str = "auto",
+    views: int = 1,
 ) -> EncodedShards:
     """Read a table's labels, and tell by a sample of its rows how its columns become numbers."""
     labels = table_labels(tables, label, classes, ordinary)
-    encoder = TableEncoder(device=device)
+    encoder = TableEncoder(device=device, views=views)
     encoder.fit(tables.sample(SAMPLE_ROWS, without=label), columns or Columns())
     return EncodedShards(tables, encoder, labels)

@@ -344,6 +344,7 @@ class TableEncoder:
     Parameters
     ----------
     device, verbose : where features of pictures and texts are computed, and whether a bar shows how far that is.
+    views : of pictures, as :class:`naysayer.features.Photos` takes them.
 
     Attributes
     ----------
@@ -365,8 +366,8 @@ class TableEncoder:
 
     kind = "table"
 
-    def __init__(self, *, device: str = "auto", verbose: int = 0) -> None:
-        self.device, self.verbose = device, verbose
+    def __init__(self, *, device: str = "auto", verbose: int = 0, views: int = 1) -> None:
+        self.device, self.verbose, self.views = device, verbose, views
         self.notes: list[str] = []
         self.warnings: list[str] = []
         self.readings: dict[str, str] = {}
@@ -416,7 +417,14 @@ class TableEncoder:
         if not self._columns:
             why = "; ".join(self.notes[:3]) or "there is no other column than the labels"
             raise ValueError(f"the table must have a column to learn from; got none: {why}")
+        if self.views != 1 and not self.pictures:
+            raise ValueError(
+                f"{self.views} views are for photos; no column holds them; use 1 view, or name one: --image COLUMN"
+            )
         blocks = [column for column in self._columns if isinstance(column, Block)]
+        for block in blocks:
+            if isinstance(block, PhotoBlock):
+                block.encoder.views = self.views
         computed = {block.name: block.fit(examples, self.device, self.verbose) for block in blocks}
         balance(blocks, sum(len(column.names()) for column in self._columns if not isinstance(column, Block)))
         self.readings |= {block.name: f"{self.readings[block.name]}, as {block.became()}" for block in blocks}

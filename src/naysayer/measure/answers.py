@@ -165,6 +165,13 @@ class Answers:
         """Keep the answers about the chosen items (N,); the others stay as items without answers."""
         return self._rows(chosen[self.item])
 
+    def only(self, chosen: Bools) -> Answers:
+        """Keep the chosen items (N,) and the answers about them, as if the others had never been asked about."""
+        kept, place = self.about(chosen), np.cumsum(chosen) - 1
+        items = tuple(name for name, here in zip(self.items, chosen, strict=True) if here)
+        final = None if self.final is None else self.final[chosen]
+        return replace(kept, items=items, item=place[kept.item], final=final)
+
     def _rows(self, kept: Bools) -> Answers:
         """Keep some of the answers (n,)."""
         names = ["item", "asked", "annotator", "value", "probability", "repeat"]

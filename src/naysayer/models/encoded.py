@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.features.encoder import Encoder, encoder_from_dict
+from naysayer.features.photos import PhotoEncoder
 from naysayer.models.classifier import ComplementaryClassifier
 
 Self = TypeVar("Self", bound="EncodedModel")
@@ -35,6 +36,22 @@ class EncodedModel:
     def predict_proba(self, examples: Any) -> NDArray[np.float32]:
         """Give the probabilities of the classes of examples that are not encoded yet, (N, K)."""
         return self.with_answers(self.model.predict_proba(self.encoder.transform(examples)), examples)
+
+    def predict_readable(self, examples: Any) -> tuple[NDArray[np.float32], dict[int, str]]:
+        """Do what :meth:`predict_proba` does, without the photos that cannot be read.
+
+        Returns
+        -------
+        (N, K) probabilities, NaN where a photo cannot be read; and why not, by the rows of these
+        """
+        if not isinstance(self.encoder, PhotoEncoder):
+            return self.predict_proba(examples), {}
+        failed = self.encoder.read(examples)
+        p = np.full((len(examples), len(self.model.classes_)), np.nan, dtype=np.float32)
+        here = [row for row, item in enumerate(examples) if item.id not in failed]
+        if here:
+            p[here] = self.predict_proba([examples[row] for row in here])
+        return p, {row: failed[item.id] for row, item in enumerate(examples) if item.id in failed}
 
     def with_answers(self, p: NDArray[np.float32], examples: Any) -> NDArray[np.float32]:
         """Give the model's probabilities, (N, K), with what people answered about these very examples.

@@ -7,6 +7,8 @@ import io
 import warnings
 from typing import Any
 
+from naysayer.features.pictures import to_rgb
+
 SIDE = 112  # pixels of a picture's sides
 MOST_BYTES = 6000  # of a picture
 MOST_PICTURES = 330  # of a page: with base64, 330 × 6,000 × 4 / 3 are at most 2.6 MB
@@ -21,16 +23,14 @@ def thumbnail(path: Any) -> str | None:
             warnings.simplefilter("ignore")  # of its size; it was checked when it was registered
             with Image.open(path or "") as image:
                 image.draft("RGB", (2 * SIDE, 2 * SIDE))  # a JPEG is decoded no larger than needed
-                upright = ImageOps.exif_transpose(image).convert("RGBA")
+                upright = to_rgb(ImageOps.exif_transpose(image))
     except Exception:  # decoders raise many kinds on damaged files, and a report is no place to fail for one picture
         return None
     small = min(upright.size) < SIDE
     square = ImageOps.fit(upright, (SIDE, SIDE), Image.Resampling.NEAREST if small else Image.Resampling.LANCZOS)
-    flat = Image.new("RGB", square.size, "white")
-    flat.paste(square, mask=square.getchannel("A"))
     for quality in (80, 60, 40, 20, 5):
         out = io.BytesIO()
-        flat.save(out, "JPEG", quality=quality, optimize=True)
+        square.save(out, "JPEG", quality=quality, optimize=True)
         if out.tell() <= MOST_BYTES:
             break
     return f"data:image/jpeg;base64,{base64.b64encode(out.getvalue()).decode()}"
