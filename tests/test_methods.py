@@ -77,8 +77,7 @@ def scarce_by_hand(g, rows, class_prior=None):
     total = 0.0
     for k in range(g.shape[1]):
         negative = [i for i in said if rows[i, k]]
-        rest = (g.shape[1] - 1) * len(negative) / rows.sum() if class_prior is None else 1 - class_prior[k]
-        rest = min(rest, 1.0)
+        rest = 1 - (1 / g.shape[1] if class_prior is None else class_prior[k])
         positive = np.mean([np.log1p(np.exp(-g[i, k])) for i in said])
         if negative:
             positive -= rest * np.mean([np.log1p(np.exp(-g[i, k])) for i in negative])
@@ -160,13 +159,13 @@ def test_numbers_worked_out_on_paper():
     ]:
         assert OBJECTIVES[name](3)(logits, first).item() == pytest.approx(one), name
         assert OBJECTIVES[name](3)(logits, rest).item() == pytest.approx(other), name
-    # Class 0 has the prior 1 - 2 = -1 by this one label, which is taken for 0; the others have no negative example.
-    positive = [math.log(3 / 2) - math.log(3 / 2), math.log(2), math.log(2)]
-    assert OBJECTIVES["scarce"](3)(logits, first).item() == pytest.approx(sum(positive) + math.log(3))
+    # Each class has the prior 1/3; only 0 has a negative example.
+    positive = [math.log(3 / 2) / 3, math.log(2), math.log(2)]
+    assert OBJECTIVES["scarce"](3)(logits, first).item() == pytest.approx(sum(positive) + 2 / 3 * math.log(3))
 
 
 @float64
-def test_scarce_takes_a_class_prior_that_labels_do_not_show():
+def test_scarce_takes_a_class_prior():
     prior = [0.5, 0.3, 0.1, 0.1]
     g, rows = some_rows(4, "mixed", n=20)
     objective = objectives.NegativeUnlabelled(4, prior)
@@ -413,12 +412,12 @@ def test_op_is_cpe_i_with_the_other_sign(labels):
 
 
 @float64
-def test_scarce_is_the_unbiased_one_versus_all_risk_with_parts_corrected():
+def test_scarce_by_the_shares_of_labels_is_free_with_parts_corrected():
     g, rows = some_rows(5, "single", n=200)
     logits, y = torch.tensor(g), torch.tensor(rows.argmax(axis=1))
-    objective, free = OBJECTIVES["scarce"](5), Unbiased(5, one_versus_rest)
-    counts = objective.count(y)
-    risks = objective.risks(logits, y, objective.scales(counts, counts[:-1] / 200, 1.0))
+    by_labels = 1 - 4 * rows.mean(axis=0)
+    objective, free = OBJECTIVES["scarce"](5, by_labels), Unbiased(5, one_versus_rest)
+    risks = objective.risks(logits, y, objective.scales(objective.count(y), None, 1.0))
     torch.testing.assert_close(risks.sum(), free(logits, y))
     torch.testing.assert_close(objective(logits, y), risks[:-1].abs().sum() + risks[-1])
 
