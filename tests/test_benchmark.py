@@ -405,8 +405,36 @@ def test_what_a_no_is_worth_is_told_beside_the_paper(tmp_path):
         "MNIST": ["93.3 ± 0.2", 95.0, "–"],  # of the most epochs
         "CIFAR-10": ["36.8 ± 0.6", "–", 90.0],
     }
+    assert "one learning rate that its recipe sets and ends with its last epoch" in first.text
+    two_rates = [*rows, a_row(**given, dataset="mnist", network="pooled", epochs=9, lr=0.1)]
+    assert "Complementary labels chose the learning rate" in page.sections(two_rates, tmp_path)[0].text
     assert (tmp_path / "worth.svg").read_text(encoding="utf8").count("guessing") == 1
     assert not [section for section in page.sections(rows[3:4], tmp_path) if section.name == "worth"]
+
+
+def test_what_the_page_says_of_few_labels_is_so(digits):
+    y_bar = draw("digits", digits, "uniform").train
+    splits = [job._split(seed, len(y_bar), False) for seed in range(3)]
+    shares = [1 - 9 * np.bincount(y_bar[split.train], minlength=10) / len(split.train) for split in splits]
+    assert f"{len(splits[0].choose)} labels to choose by" in page.FEW
+    rate = 0.3 / 9  # at which a uniform label names the class that a model of 70 % predicts
+    assert f"{100 * np.sqrt(81 * rate * (1 - rate) / 130):.0f} points" in page.FEW
+    assert f"{len(splits[0].train):,} uniform labels" in page.CLIMBS
+    assert f"−{-100 * np.min(shares):.0f} to {100 * np.max(shares):.0f} %" in page.CLIMBS
+
+
+def test_a_section_says_how_many_intervals_should_hold(tmp_path):
+    rows = [
+        a_row(method=m, seed=seed, low=0.4 if seed else 0.6, high=0.7) for m in ("free", "ascent") for seed in (0, 1)
+    ]
+    first, *_ = page.sections(rows, tmp_path)
+    assert (
+        "The 95 % intervals of 2 of the 4 chosen runs hold the true test accuracy, where 4 are expected." in first.text
+    )
+    assert page.FEW in first.text
+    assert page.CLIMBS in first.text
+    alone, *_ = page.sections(rows[:2], tmp_path)
+    assert page.FEW not in alone.text
 
 
 def test_a_run_that_failed_at_once_has_no_accuracy():
@@ -504,3 +532,19 @@ def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
     told = (ROOT / "docs" / "recipes.md").read_text(encoding="utf8")
     for line in re.findall(r"^\| (?:\S*MNIST|CIFAR-10) \|.*$", written.split("<a id")[1], re.MULTILINE):
         assert re.sub(r" ± [\d.]+", "", line) in told  # which tells it without deviations
+    seconds = {
+        name: [
+            row.seconds
+            for row in sorted(rows, key=lambda row: row.seed)
+            if (row.dataset, row.network) == (name, "pooled")
+        ]
+        for name in ("mnist", "fashion", "kuzushiji", "cifar10")
+    }
+    once, more = (
+        f"takes {seconds['mnist'][1]:.0f} seconds on MNIST",
+        [s[0] - s[1] for s in seconds.values() if len(s) > 1],
+    )
+    assert f"{once} and {seconds['fashion'][1]:.0f} on Fashion- and Kuzushiji-MNIST" in told
+    assert round(seconds["fashion"][1]) == round(seconds["kuzushiji"][1])
+    assert f"{min(more):.0f} to {max(more):.0f} seconds more" in told
+    assert f"On CIFAR-10 it takes {seconds['cifar10'][0]:.0f} seconds" in told

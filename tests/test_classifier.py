@@ -881,7 +881,7 @@ def test_images_must_keep_their_shape():
         ({"y_bar": np.ones((240, 3))}, "each row of `y_bar` must leave a class possible; row 0 rules out all 3"),
         ({"y_bar": np.full((240, 3), 0.5)}, "a 2-D `y_bar` must be a ruled-out matrix of True and False"),
         ({"y_bar": np.ones((240, 2, 2))}, "`y_bar` must be (N,) classes or an (N, K) ruled-out matrix"),
-        ({"y_bar": np.zeros((240, 3), bool)}, "`X` must hold at least 2 labelled examples; got n_samples=0"),
+        ({"y_bar": np.zeros((240, 3), bool)}, "`y_bar` must rule out a class in at least 2 rows; got 0 of 240"),
         ({"X": np.ones((1, 4)), "y_bar": [0], "classes": [0, 1]}, "at least 2 labelled examples; got n_samples=1"),
         ({"classes": [0, 1]}, "`y_bar` must hold the classes 0, 1; got 2 at row"),
         ({"classes": [0, 1, 1]}, "`classes` must be distinct; got 1 more than once"),
@@ -1148,6 +1148,8 @@ def test_when_every_rate_is_absurd_it_says_so_and_leaves_nothing(tmp_path):
     ):
         quick(lr=(1e38, 2e38), checkpoint=tmp_path / "way").fit(X, y_bar)
     assert not (tmp_path / "way").exists()  # or the next, better try would be refused
+    with pytest.warns(ConvergenceWarning), raises("huge values in `X`, or in what `augment` gives"):
+        quick(lr=1e38, recipe=Consistency(lambda x, codes: x)).fit(X, y_bar)
 
 
 @contextlib.contextmanager

@@ -301,7 +301,7 @@ def test_settings_refused(options, words):
 
 
 def test_labels_that_rule_out_nothing_are_refused():
-    with raises("`X` must hold at least 2 labelled examples; got n_samples=0; add more"):
+    with raises("`y_bar` must rule out a class in at least 2 rows; got 0 of 60"):
         quick("resnet8").fit(bars(60)[0], np.zeros((60, K), dtype=bool))
 
 

@@ -77,8 +77,7 @@ def scarce_by_hand(g, rows, class_prior=None):
     total = 0.0
     for k in range(g.shape[1]):
         negative = [i for i in said if rows[i, k]]
-        rest = (g.shape[1] - 1) * len(negative) / rows.sum() if class_prior is None else 1 - class_prior[k]
-        rest = min(rest, 1.0)
+        rest = 1 - (1 / g.shape[1] if class_prior is None else class_prior[k])
         positive = np.mean([np.log1p(np.exp(-g[i, k])) for i in said])
         if negative:
             positive -= rest * np.mean([np.log1p(np.exp(-g[i, k])) for i in negative])
@@ -160,13 +159,13 @@ def test_numbers_worked_out_on_paper():
     ]:
         assert OBJECTIVES[name](3)(logits, first).item() == pytest.approx(one), name
         assert OBJECTIVES[name](3)(logits, rest).item() == pytest.approx(other), name
-    # Class 0 has the prior 1 - 2 = -1 by this one label, which is taken for 0; the others have no negative example.
-    positive = [math.log(3 / 2) - math.log(3 / 2), math.log(2), math.log(2)]
-    assert OBJECTIVES["scarce"](3)(logits, first).item() == pytest.approx(sum(positive) + math.log(3))
+    # Each class has the prior 1/3; only 0 has a negative example.
+    positive = [math.log(3 / 2) / 3, math.log(2), math.log(2)]
+    assert OBJECTIVES["scarce"](3)(logits, first).item() == pytest.approx(sum(positive) + 2 / 3 * math.log(3))
 
 
 @float64
-def test_scarce_takes_a_class_prior_that_labels_do_not_show():
+def test_scarce_takes_a_class_prior():
     prior = [0.5, 0.3, 0.1, 0.1]
     g, rows = some_rows(4, "mixed", n=20)
     objective = objectives.NegativeUnlabelled(4, prior)
@@ -198,7 +197,7 @@ def test_rows_that_say_nothing_weigh_nothing(name):
 
 
 @pytest.mark.parametrize("name", FIELD)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_huge_logits_have_finite_values_and_gradients(name, dtype, n_classes):
     signs = torch.tensor([[int(c) for c in np.binary_repr(i, n_classes)] for i in range(2**n_classes)])
@@ -227,7 +226,7 @@ def test_what_is_nearly_certain_loses_nothing():
 
 
 @float64
-@pytest.mark.parametrize("name", [name for name in FIELD if name not in ("op-w", "proden")])
+@pytest.mark.parametrize("name", [name for name in FIELD if name != "proden"])
 @pytest.mark.parametrize("labels", ["single", "mixed"])
 def test_the_gradient_is_that_of_the_value(name, labels):
     g, rows = some_rows(4, labels)
@@ -239,18 +238,33 @@ def test_the_gradient_is_that_of_the_value(name, labels):
 
 
 @float64
-def test_weights_and_targets_have_no_gradient():
+def test_the_gradient_of_op_w_passes_through_its_weight():
     g, rows = some_rows(4, "mixed")
-    logits, y = torch.tensor(g, requires_grad=True), torch.tensor(rows)
-    OBJECTIVES["op-w"](4)(logits, y).backward()
-    expected = torch.tensor(g, requires_grad=True)
-    said, total = rows.any(axis=1).sum(), 0.0
-    for i, row in enumerate(rows):
-        weights = softmax(1 / softmax(-g[i]) + 1) * softmax(g[i])
-        for c in np.flatnonzero(row):
-            total = total - weights[c] * torch.log_softmax(-expected[i], dim=0)[c] / row.sum() / said
-    total.backward()
-    torch.testing.assert_close(logits.grad, expected.grad)
+    logits = torch.tensor(g, requires_grad=True)
+    OBJECTIVES["op-w"](4)(logits, torch.tensor(rows)).backward()
+    expected, step = np.zeros_like(g), 1e-6
+    for place in np.ndindex(g.shape):
+        moved = [g.copy(), g.copy()]
+        moved[0][place] += step
+        moved[1][place] -= step
+        up, down = (batch_by_hand("op-w", one, rows) for one in moved)
+        expected[place] = (up - down) / (2 * step)
+    np.testing.assert_allclose(logits.grad, expected, rtol=1e-5, atol=1e-7)
+
+
+@float64
+def test_the_gradient_of_op_w_is_scaled_down_where_that_of_its_weight_has_no_bound():
+    """Of two equal logits far above the third, 1 / q is e^(their distance), and so would be the gradient."""
+    gradients = {}
+    for height in (30.0, 50.0, 1e4):
+        logits = torch.tensor([[height, height, 0.0]], requires_grad=True)
+        OBJECTIVES["op-w"](3)(logits, torch.tensor([0])).backward()
+        gradients[height] = logits.grad[0]
+    of_weight = 30 / 2 * math.exp(30) / 4  # the loss, p, and the derivative of softmax(1 / q)
+    torch.testing.assert_close(gradients[30.0][:2], torch.tensor([of_weight, -of_weight]), rtol=1e-9, atol=0)
+    for height in (50.0, 1e4):
+        bound = height / 2 * 1e18 / 4
+        torch.testing.assert_close(gradients[height][:2], torch.tensor([bound, -bound]), rtol=1e-9, atol=0)
 
 
 @float64
@@ -398,12 +412,12 @@ def test_op_is_cpe_i_with_the_other_sign(labels):
 
 
 @float64
-def test_scarce_is_the_unbiased_one_versus_all_risk_with_parts_corrected():
+def test_scarce_by_the_shares_of_labels_is_free_with_parts_corrected():
     g, rows = some_rows(5, "single", n=200)
     logits, y = torch.tensor(g), torch.tensor(rows.argmax(axis=1))
-    objective, free = OBJECTIVES["scarce"](5), Unbiased(5, one_versus_rest)
-    counts = objective.count(y)
-    risks = objective.risks(logits, y, objective.scales(counts, counts[:-1] / 200, 1.0))
+    by_labels = 1 - 4 * rows.mean(axis=0)
+    objective, free = OBJECTIVES["scarce"](5, by_labels), Unbiased(5, one_versus_rest)
+    risks = objective.risks(logits, y, objective.scales(objective.count(y), None, 1.0))
     torch.testing.assert_close(risks.sum(), free(logits, y))
     torch.testing.assert_close(objective(logits, y), risks[:-1].abs().sum() + risks[-1])
 

@@ -360,9 +360,28 @@ def test_an_objective_that_reads_logits_otherwise_is_refused():
 
 def test_an_augmentation_must_keep_shapes():
     X, y_bar = pictures()
-    for options in ({"augment": lambda x, codes: x[:, :, :4]}, {"weak": lambda x, codes: x[:, :, :4]}):
-        with raises("`augment` must keep the shape of what it is given, (24, 1, 8, 8); it gave (24, 1, 4, 8)"):
-            population(resnet, recipe=Consistency(**options)).fit(X, y_bar, max_epochs=1)
+    for name in ("augment", "weak"):
+        recipe = Consistency(**{"augment": lambda x, codes: x} | {name: lambda x, codes: x[:, :, :4]})
+        with raises(f"`{name}` must keep the shape of what it is given, (24, 1, 8, 8); it gave (24, 1, 4, 8)"):
+            population(resnet, recipe=recipe).fit(X, y_bar, max_epochs=1)
+
+
+@pytest.mark.parametrize("name", ["augment", "weak"])
+def test_a_view_is_a_function_of_a_batch_and_its_codes(name):
+    for view, words in ((lambda x: x, "two arguments; got one of (x)"), (0.5, "a batch and its codes; got 0.5")):
+        with raises(f"`{name}` must be a function of a batch and its codes") as caught:
+            Consistency(**{name: view})
+        assert words in str(caught.value)
+    for view in (lambda *given: given[0], lambda x, codes, strength=1.0: x, torch.maximum, torch.nn.Identity()):
+        assert getattr(Consistency(**{name: view}), name) is view
+
+
+@pytest.mark.parametrize("name", ["augment", "weak"])
+def test_a_view_must_be_finite(name):
+    X, y_bar = pictures()
+    recipe = Consistency(**{"augment": lambda x, codes: x.float()} | {name: lambda x, codes: x / 0 - x})
+    with raises(f"`{name}` must give finite numbers; it gave "):
+        population(resnet, recipe=recipe).fit(X, y_bar, max_epochs=1)
 
 
 @pytest.mark.parametrize("network", [lambda x: x.sum(), lambda x: x.mean(dim=0), lambda x: x.mean(0, keepdim=True)])

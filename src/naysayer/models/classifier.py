@@ -254,6 +254,8 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
             raise ValueError(f"`X` and `y_bar` must have the same number of rows; got {len(inputs)} and {len(labels)}")
         weight = None if sample_weight is None else check_weight(sample_weight, len(labels))
         said = labels.any(axis=1) if labels.ndim == 2 else np.ones(len(labels), dtype=bool)
+        if said.sum() < 2 <= len(labels):
+            raise ValueError(f"`y_bar` must rule out a class in at least 2 rows; got {said.sum()} of {len(labels)}")
         if weight is not None:
             said &= weight > 0
         if said.sum() < 2:

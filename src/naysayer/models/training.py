@@ -104,7 +104,10 @@ class Training(Candidates):
         if interrupted:
             raise KeyboardInterrupt  # before the first epoch ended: there is nothing to keep
         self._drop_checkpoints(candidates)
-        raise ValueError(f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`")
+        views = "" if getattr(self.recipe, "augment", None) is None else ", or in what `augment` gives"
+        raise ValueError(
+            f"no run gave a finite loss: {self.failed_[0]}; lower `lr`, or look for huge values in `X`{views}"
+        )
 
     def _train_networks(
         self,

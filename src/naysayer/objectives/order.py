@@ -13,7 +13,7 @@ from torch import Tensor
 
 from naysayer.objectives.averaged import LabelAverage
 
-_LARGEST = 80.0  # of the logarithm of 1 / q: beyond, two that differ at all differ by more than a softmax can tell
+_LARGEST = 1e18  # of 1 / q, as by the authors' 1e-18: two that differ at all differ there by all a softmax can tell
 
 
 class OrderPreserving(LabelAverage):
@@ -21,8 +21,8 @@ class OrderPreserving(LabelAverage):
 
     Uniform labels are the likelier the less likely their class is, so the order of the logits is turned round. OP-W
     multiplies it by :math:`w_{\bar y} = \mathrm{softmax}(1 / q)_{\bar y}\, p_{\bar y}`, without the small constant
-    that the authors add; no gradient passes through w, since that of 1 / q has no bound. A set averages the losses of
-    its labels; labels are taken to be uniform.
+    that the authors add. The gradient passes through w, too; where 1 / q exceeds 1e18, its own is scaled down to what
+    it is there, since it has no bound. A set averages the losses of its labels; labels are taken to be uniform.
 
     OP is CPE-I of a network whose last layer has the other sign: it estimates the same probabilities of the labels.
 
@@ -47,11 +47,11 @@ class OrderPreserving(LabelAverage):
 
     def label_losses(self, logits: Tensor) -> Tensor:
         losses = -torch.log_softmax(-logits, dim=-1)
-        return losses * _weights(losses.detach(), logits.detach()) if self.weighted else losses
+        return losses * _weights(losses, logits) if self.weighted else losses
 
 
 def _weights(losses: Tensor, logits: Tensor) -> Tensor:
     """softmax(1 / q) p with q = exp(-losses), (..., K), without 1 / q, which may overflow."""
-    most = losses.amax(dim=-1, keepdim=True)
-    below = torch.expm1(losses - most) * most.clamp(max=_LARGEST).exp()  # 1/q, less the largest of them
+    most = losses.detach().amax(dim=-1, keepdim=True)  # a softmax does not change with what is subtracted from all
+    below = torch.expm1(losses - most) * most.exp().clamp(max=_LARGEST)  # 1 / q, less the largest of them
     return torch.softmax(below, dim=-1) * torch.softmax(logits, dim=-1)

@@ -26,15 +26,19 @@ class NegativeUnlabelled(Objective):
               + \frac{1 - \pi_k}{|N_k|} \sum_{i \in N_k} s(-g_k(x_i)),
 
     with the logistic loss s. What stands between the bars is the risk of the positive examples, which cannot be
-    negative. If the class prior :math:`\pi` is given, the share of negative examples that are told so may differ from
-    class to class. If not, labels are taken to be uniform, and it follows from their shares,
-    :math:`1 - \pi_k = (K - 1) \bar\pi_k`: the total is then the unbiased risk of :func:`one_versus_rest`, Free with
-    that loss, with its K positive parts corrected. An ordinary label is a set of K - 1.
+    negative. The share of negative examples that are told so may differ from class to class. An ordinary label is a set
+    of K - 1.
+
+    The class prior :math:`\pi` is 1 / K unless it is given, as in libcll. Of uniform labels it could also follow from
+    their shares, :math:`1 - \pi_k = (K - 1) \bar\pi_k`: the total is then the unbiased risk of
+    :func:`one_versus_rest`, Free with that loss, with its K positive parts corrected. But the standard error of such a
+    :math:`\pi_k` is :math:`\sqrt{(K - 1)^3 / n} / K`, 0.085 for a thousand labels of ten classes: more than classes
+    mostly differ by. Where labels are many and classes uneven, give what :func:`naysayer.metrics.class_prior` finds.
 
     Parameters
     ----------
     n_classes : K
-    class_prior : (K,) share of each class among the examples; if None, it follows from the labels.
+    class_prior : (K,) share of each class among the examples; if None, all have the same.
     group : as of :class:`~naysayer.objectives.Objective`.
 
     Examples
@@ -58,7 +62,7 @@ class NegativeUnlabelled(Objective):
     def scales(self, counts: Tensor, prior: Tensor, alpha: Tensor | float) -> Tensor:
         """Give (1 - π_k) / |N_k| for each class, and 1 / n: (..., K + 1)."""
         n, n_rows = counts[..., :-1], counts[..., -1:]
-        rest = ((self.n_classes - 1) * prior).clamp(max=1.0) if self.class_prior is None else 1.0 - self.class_prior
+        rest = 1.0 - (1.0 / self.n_classes if self.class_prior is None else self.class_prior)
         negative = torch.where(n > 0, rest / n.clamp(min=1e-12), 0.0)
         return torch.cat([negative, 1.0 / torch.where(n_rows > 0, n_rows, 1.0)], dim=-1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -58,7 +59,7 @@ class Recipe:
     unlabelled = False  # whether examples of which nothing is known teach it something
 
     def __init__(self, augment: Augment | None = None) -> None:
-        self.augment = augment
+        self.augment = check_view(augment, "`augment`")
 
     def settings(self) -> dict[str, Any]:
         """Give the constructor's arguments, each kept as an attribute of its name, so that a saved model has them."""
@@ -100,14 +101,35 @@ class Recipe:
         return runs.parameters, runs.buffers
 
 
-def altered(augment: Augment, inputs: Tensor, codes: Tensor) -> Tensor:
+def altered(augment: Augment, inputs: Tensor, codes: Tensor, name: str = "`augment`") -> Tensor:
     """Augment inputs (C, B, ...) by codes (C, B), as floats; bytes and floats come as they were given."""
     given = inputs.flatten(0, 1)
     out = augment(given, codes.flatten())
     if not isinstance(out, Tensor) or out.shape != given.shape:
         came = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise ValueError(f"`augment` must keep the shape of what it is given, {tuple(given.shape)}; it gave {came}")
+        raise ValueError(f"{name} must keep the shape of what it is given, {tuple(given.shape)}; it gave {came}")
+    if out.device.type == "cpu" and not torch.isfinite(out).all() and torch.isfinite(given).all():  # a GPU would wait
+        raise ValueError(f"{name} must give finite numbers; it gave {out[~torch.isfinite(out)][0].item()}")
     return to_float(out).unflatten(0, codes.shape)
+
+
+def check_view(view: Augment | None, name: str) -> Augment | None:
+    """Check that a view is a function of a batch and its codes; what a callable takes cannot always be told."""
+    if view is None:
+        return None
+    if not callable(view):
+        raise ValueError(f"{name} must be a function of a batch and its codes; got {view!r}")
+    try:
+        takes = inspect.signature(view)
+    except (TypeError, ValueError):  # of something that is not written in Python
+        return view
+    try:
+        takes.bind(None, None)
+    except TypeError:
+        raise ValueError(
+            f"{name} must be a function of a batch and its codes, two arguments; got one of {takes}"
+        ) from None
+    return view
 
 
 def differentiate(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from naysayer.common.checks import check_count, number
 from naysayer.engine.augment import codes, crop_and_flip, distort, hash_bits, perturb
-from naysayer.engine.recipe.base import Augment, Recipe, Runs, Tensors, Told, altered
+from naysayer.engine.recipe.base import Augment, Recipe, Runs, Tensors, Told, altered, check_view
 from naysayer.engine.source import Batch, Source, to_float
 from naysayer.objectives import Objective
 
@@ -64,7 +64,7 @@ class Consistency(Recipe):
             raise ValueError(f"`average` must be from 0 up and below 1; got {average!r}")
         if not number(weight) >= 0:
             raise ValueError(f"`weight` must not be negative; got {weight!r}")
-        self.weak = weak
+        self.weak = check_view(weak, "`weak`")
         self.n_strong, self.rise = check_count(n_strong, "`n_strong`"), check_count(rise, "`rise`")
         self.weight, self.average = float(weight), float(average)
 
@@ -78,7 +78,7 @@ class Consistency(Recipe):
         given = source.raw_inputs(batch)
         weak, strong = self._augmentations(given.shape[2:])
         code = codes(runs.seeds, runs.epoch, batch.rows)
-        first = to_float(given) if weak is None else altered(weak, given, code)
+        first = to_float(given) if weak is None else altered(weak, given, code, "`weak`")
         return [first, *(altered(strong, given, hash_bits(code + v)) for v in range(1, self.n_strong + 1))]
 
     def risks(self, objective: Objective, logits: Tensor, told: Told) -> Tensor:
