@@ -806,7 +806,7 @@ def test_the_owner_looks_through_the_items_and_removes_one(browser, store):
         tab.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
         assert store.n_items() == 120
         first.get_by_role("button", name="Remove").click()
-        assert "its 1 answer are deleted" in tab.page.get_by_role("dialog").inner_text()
+        assert "The item and its answer are deleted from" in tab.page.get_by_role("dialog").inner_text()
         tab.page.get_by_role("dialog").get_by_role("button", name="Remove").click()
         tab.page.get_by_text(f"Removed {name} and 1 answer.").wait_for()
         assert (store.n_items(), store.progress().answers) == (119, 2)
