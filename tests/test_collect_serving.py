@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
 import socket
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from subprocess import PIPE, Popen
 
+import httpx
 import pytest
 
 from browser import let_in, served
@@ -19,6 +22,7 @@ from naysayer.collect.records import Project
 from naysayer.collect.security import Guard
 from naysayer.collect.serving import LIMITS, Limits, Line
 from naysayer.collect.store import Store
+from naysayer.data.items import text_item
 
 PATIENCE = 120
 LONG = 1e6
@@ -122,6 +126,42 @@ def test_a_thousand_idle_connections_lock_nobody_out(tmp_path):
             assert web.get("/api/progress").json()["items"] == 0
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_thirty_people_behind_one_address_join_at_once(tmp_path):
+    """Each with all that a browser asks for, until it has its first questions."""
+    with (
+        Store.open(tmp_path / "a.db", project=Project(("cat", "dog"))) as store,
+        served(lambda site: make_app(store, site), tokens=True) as site,
+        ThreadPoolExecutor(30) as threads,
+        ExitStack() as opened,
+    ):
+        store.register(text_item(f"text {i}", f"{i}") for i in range(500))
+        links = [store.add_annotator(f"Pupil {i}")[1] for i in range(30)]
+        clients = [opened.enter_context(httpx.Client(base_url=site.origin, timeout=PATIENCE)) for _ in links]
+        ready = threading.Barrier(30)
+
+        def join(web, link):
+            ready.wait(PATIENCE)
+            seen = []
+
+            def ask(method, path, **options):
+                seen.append(web.request(method, path, headers={"x-naysayer": "1"}, **options))
+                return seen[-1]
+
+            for path in ("/join", "/"):  # the page of the link, and the one that asks
+                for file in sorted(set(re.findall(r'"(/static/[^"]+)"', ask("GET", path).text))):
+                    ask("GET", file)
+                if path == "/join":
+                    ask("POST", "/api/join", json={"token": link})
+            ask("GET", "/api/progress")
+            n = len(ask("GET", "/api/next?n=16").json()["questions"])
+            return n, len(seen), {reply.status_code for reply in seen}
+
+        found = list(threads.map(join, clients, links))
+    assert {n for n, _, _ in found} == {16}
+    assert min(n for _, n, _ in found) > 10
+    assert set().union(*(statuses for _, _, statuses in found)) == {200}
 
 
 POSTED = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nX-Naysayer: 1\r\nContent-Type: application/json\r\n"
