@@ -21,7 +21,7 @@ test: .venv/installed
 test-cuda:
 	PYTHONPATH=src $(PYTHON) -m pytest -o norecursedirs= tests/cuda tests/test_contributing.py
 
-# The web apps under load and under kill -9, for minutes; its figures go to benchmarks/results.
+# The asking app under load, kill -9 and made-up requests, for some 20 minutes; its figures go to benchmarks/results.
 soak: .venv/installed
 	@sh tests/services.sh
 	$(BIN)/python benchmarks/soak.py

@@ -1,11 +1,13 @@
-"""The asking app under load, and under kill -9: 200 simulated annotators, SQLite and PostgreSQL.
+"""The asking app under load, under kill -9 and under made-up requests: 200 simulated annotators, SQLite and PostgreSQL.
 
-    python benchmarks/soak.py [--seconds 30] [--annotators 200] [--kills 20] [--out benchmarks/results]
+    python benchmarks/soak.py [--seconds 30] [--annotators 200] [--kills 20] [--examples 200] [--seed N]
+        [--out benchmarks/results]
 
 The server is one process, all annotators are another, and both share this machine's cores; every request goes over
 HTTP to 127.0.0.1. An annotator does what the page does: asks for the progress, keeps 8 to 16 questions at hand, fetches
 more beside its answering, and sends each answer by itself. Measured is the time from sending an answer to its
-acknowledgement, which comes when the answer is safe on disk. Four parts, for each database:
+acknowledgement, which comes when the answer is safe on disk, and (`next_ms`) from asking for questions to having
+them, while others are at hand: they are drawn in between. Parts, for each database:
 
 load    every annotator looks at a question for 0.5 to 1.5 s, 1 s in the mean, before answering: the pace of a quick
         person who never rests. 95% of the answers must take less than 100 ms.
@@ -14,6 +16,9 @@ kills   the load again, while the server is killed with SIGKILL and started anew
         what was not acknowledged. The times are those of the outages.
 guided  the load on records whose class can be learned, of which 2 answers in 100 are wrong: a model that the server
         keeps training meanwhile, on the same cores, suggests what to ask. 95% must take less than 100 ms here, too.
+guided_kills  as guided, by 50 annotators, with 20 kills that leave time for a training to be under way.
+fuzz    requests made up from the app's own description, `--examples` for each operation, to the store of guided_kills,
+        which has a model: no answer may be a failure, nor other than described, and no stored answer may change.
 
 After each part the store must have exactly the acknowledged answers, each once and as it was given.
 """
@@ -45,6 +50,7 @@ import numpy as np
 from common import hardware, save
 from naysayer.collect.app import make_app
 from naysayer.collect.learn import add_training, train
+from naysayer.collect.people import owner_of
 from naysayer.collect.records import Project
 from naysayer.collect.security import Site
 from naysayer.collect.serving import listen, serve
@@ -57,12 +63,15 @@ N_ITEMS, N_RECORDS = 5000, 10_000
 CLASSES = tuple(f"class {k}" for k in range(10))
 LOOK = (0.5, 1.5)  # seconds, drawn uniformly, between a question and its answer
 RUSH, RUSH_SECONDS = 60, 10.0
+PAUSE = (0.5, 2.5)  # seconds, drawn uniformly, before a kill; all are answering again by then
+FEWER, LONGER = 50, (1.0, 12.0)  # of kills while a model trains: annotators, and seconds before one
 WRONG = 0.02  # of the answers about records
 LOW, FULL = 8, 16  # of the page: fewer questions at hand are filled up to so many
 LIMIT_MS = 100.0  # that 95% of the answers must keep
 PATIENCE = 300.0  # seconds after which a server that does not start, or does not answer, has failed
 Judge = Callable[[dict[str, Any], random.Random], str]  # a question → what somebody says
-COLUMNS = ("answers_per_s", "ms_median", "ms_p95", "ms_p99", "ms_max", "acknowledged", "lost", "doubled", "resent")
+COLUMNS = ("answers_per_s", "ms_median", "ms_p95", "ms_p99", "ms_max")
+COLUMNS += ("next_ms_median", "next_ms_p95", "acknowledged", "lost", "doubled", "resent")
 
 
 def run_server(url: str, port: int) -> None:
@@ -91,6 +100,13 @@ class Server:
             self.stop(signal.SIGKILL)
             raise RuntimeError("the server did not start")
         self.port = int(said.split()[-1])
+
+    def trains(self) -> bool:
+        """Whether it has a process that trains, which it starts when there is something to train on."""
+        if sys.platform != "linux":
+            return False
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return any((task / "children").read_text().strip() for task in tasks)
 
     def stop(self, how: int = signal.SIGINT) -> None:
         self.process.send_signal(how)
@@ -158,6 +174,7 @@ class Annotator:
         self.queue: deque[dict[str, Any]] = deque()
         self.acknowledged: dict[str, tuple[str, str]] = {}  # answer → its question and value
         self.seconds: list[float] = []
+        self.fetching: list[float] = []  # seconds, too
 
     async def work(self, done: asyncio.Event) -> None:
         filling = None
@@ -181,7 +198,9 @@ class Annotator:
 
     async def _fill(self) -> None:
         holding = "".join(f"&holding={question['id']}" for question in self.queue)
+        start = time.perf_counter()
         reply = await self.lines[0].call(f"/api/next?n={FULL - len(self.queue)}{holding}")
+        self.fetching.append(time.perf_counter() - start)
         self.queue.extend(reply["questions"])
 
     async def _answer(self, question: str, value: str) -> None:
@@ -220,20 +239,25 @@ async def load(
     seconds: float,
     kills: int = 0,
     judge: Judge = any_answer,
-) -> tuple[list[Annotator], float]:
-    """Let annotators work, and kill the server so often meanwhile; give also the seconds that it took."""
+    pause: tuple[float, float] = PAUSE,
+) -> tuple[list[Annotator], float, int]:
+    """Let annotators work, and kill the server so often meanwhile.
+
+    Gives also the seconds that it took, and how often the server that was killed had a process that trains.
+    """
     people = [Annotator(server.port, token, i, look, judge) for i, token in enumerate(tokens)]
-    done, start = asyncio.Event(), time.monotonic()
+    done, start, n_training = asyncio.Event(), time.monotonic(), 0
     tasks = [asyncio.create_task(one.work(done)) for one in people]
     for _ in range(kills):
-        await asyncio.sleep(random.uniform(0.5, 2.5))  # all are answering again by then
+        await asyncio.sleep(random.uniform(*pause))
+        n_training += server.trains()
         server.stop(signal.SIGKILL)
         await asyncio.to_thread(server.start)
     left = max(0.0, start + seconds - time.monotonic())
     await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
     done.set()
     await asyncio.gather(*tasks)
-    return people, time.monotonic() - start
+    return people, time.monotonic() - start, n_training
 
 
 def check(url: str, people: list[Annotator], before: set[str]) -> dict[str, int]:
@@ -266,57 +290,110 @@ def measure(url: str, arguments: argparse.Namespace, folder: Path) -> dict[str, 
     with Store.open(url, project=Project(CLASSES)) as store:
         store.register(read_items(texts))
         tokens = people_of(store, arguments.annotators)
-    parts: dict[str, tuple[Any, ...]] = {
-        "load": (tokens, LOOK, arguments.seconds),
-        "rush": (tokens[:RUSH], (0.0, 0.0), min(RUSH_SECONDS, arguments.seconds)),
-        "kills": (tokens, LOOK, arguments.seconds, arguments.kills),
-    }
     before = set[str]()
-    return {part: measure_part(url, part, how, before) for part, how in parts.items()}
+    rush = min(RUSH_SECONDS, arguments.seconds)
+    return {
+        "load": measure_part(url, "load", before, tokens, LOOK, arguments.seconds),
+        "rush": measure_part(url, "rush", before, tokens[:RUSH], (0.0, 0.0), rush),
+        "kills": measure_part(url, "kills", before, tokens, LOOK, arguments.seconds, kills=arguments.kills),
+    }
 
 
-def measure_guided(url: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The load with guided questions: the first model comes from random ones, which nobody measures."""
+def begin_guided(url: str, arguments: argparse.Namespace, folder: Path) -> tuple[Truth, list[str], set[str]]:
+    """Begin to guide: the first model comes from random questions, which nobody measures."""
     truth, before = Truth(folder / "records.csv"), set[str]()
     with Store.open(url, project=Project(CLASSES)) as store:
         store.register(read_items(folder / "records.csv"))
         tokens = people_of(store, arguments.annotators)
-    measure_part(url, "spread", (tokens, LOOK, max(20.0, arguments.seconds), 0, truth), before)
+    measure_part(url, "spread", before, tokens, LOOK, max(20.0, arguments.seconds), judge=truth)
     with Store.open(url) as store:
         store.configure(questions="guided")
         add_training(store, train(store))
         if store.guide() is None:
             raise SystemExit("a model must be good enough to guide; this one is not")
-        n_trainings = len(store.trainings())
-    found = measure_part(url, "guided", (tokens, LOOK, 2 * arguments.seconds, 0, truth), before)
+    return truth, tokens, before
+
+
+def measure_guided(url: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The load with guided questions, on one database."""
+    truth, tokens, before = begin_guided(url, arguments, folder)
+    return {"guided": measure_guided_part(url, "guided", before, tokens, LOOK, 2 * arguments.seconds, judge=truth)}
+
+
+def measure_guided_kills(url: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Kills with guided questions while a model keeps training, and made-up requests, on one database."""
+    truth, tokens, before = begin_guided(url, arguments, folder)
+    how: dict[str, Any] = {"kills": arguments.kills, "judge": truth, "pause": LONGER}
+    killed = measure_guided_part(url, "guided_kills", before, tokens[:FEWER], LOOK, arguments.seconds, **how)
+    return {"guided_kills": killed, "fuzz": measure_fuzz(url, arguments)}
+
+
+def measure_fuzz(url: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Requests that are made up, by the owner; what was answered before must stay as it is."""
+    from browser import served
+    from fuzzing import fuzz, unlimited
+
+    seed = random.randrange(2**32) if arguments.seed is None else arguments.seed
+    print(f"fuzz, --seed {seed}", flush=True)
+    with Store.open(url) as store, Trainer(store) as trainer:
+        rows, start = {row["id"]: row for row in store.rows("answer")}, time.monotonic()
+        headers = {"x-naysayer": "1", "authorization": f"Bearer {store.admit(store.new_link(owner_of(store).id))}"}
+        with served(lambda site: unlimited(make_app(store, site, trainer=trainer)), open=False) as site:
+            seen = fuzz(site.origin, headers, examples=arguments.examples, seed=seed)
+        seconds = time.monotonic() - start
+        after = {row["id"]: row for row in store.rows("answer")}
+    changed = sum(after.get(id) != row for id, row in rows.items())
+    statuses = Counter[str]()
+    for (_, _, status), n in seen.items():
+        statuses[str(status)] += n
+    found = {"seed": seed, "seconds": round(seconds, 1), "requests": sum(seen.values())}
+    print(f"fuzz      {found['requests']} requests, by status {dict(statuses)}; answers changed: {changed}", flush=True)
+    if changed:
+        raise SystemExit(f"requests that were made up must change no answer; {changed} are not as they were")
+    return found | {"operations": len({key[:2] for key in seen}), "statuses": dict(statuses), "changed": changed}
+
+
+def measure_guided_part(url: str, part: str, before: set[str], *how: Any, **options: Any) -> dict[str, Any]:
+    """As `measure_part`, with the number of trainings meanwhile, and the share of answers to guided questions."""
     with Store.open(url) as store:
+        n_trainings = len(store.trainings())
+    found = measure_part(url, part, before, *how, **options)
+    with Store.open(url) as store:
+        if store.guide() is None:
+            raise SystemExit("what guided must still guide")
         found["trainings"] = len(store.trainings()) - n_trainings
         told = {row["id"]: row["guidance"] is not None for row in store.rows("question")}
         asked = [told[row["question_id"]] for row in list(store.rows("answer"))[-found["acknowledged"] :]]
-    return {"guided": found | {"guided_share": round(sum(asked) / len(asked), 3)}}
+    return found | {"guided_share": round(sum(asked) / len(asked), 3)}
 
 
-def measure_part(url: str, part: str, how: tuple[Any, ...], before: set[str]) -> dict[str, Any]:
-    """Serve a store under a load, and compare it with what was acknowledged; `before` grows by the answers."""
+def measure_part(url: str, part: str, before: set[str], *how: Any, **options: Any) -> dict[str, Any]:
+    """Serve a store under a `load`, and compare it with what was acknowledged; `before` grows by the answers."""
     server = Server(url)
     try:
-        people, seconds = asyncio.run(load(server, *how))
+        people, seconds, n_training = asyncio.run(load(server, *how, **options))
     finally:
         server.stop()
     counts = check(url, people, before)
     ms = sorted(1e3 * s for one in people for s in one.seconds)
-    cuts = statistics.quantiles(ms, n=100)
+    next_ms = sorted(1e3 * s for one in people for s in one.fetching)
+    cuts, next_cuts = statistics.quantiles(ms, n=100), statistics.quantiles(next_ms, n=100)
     found = {
         "annotators": len(people),
         "seconds": round(seconds, 1),
-        "kills": how[3] if len(how) > 3 else 0,
+        "kills": options.get("kills", 0),
         "answers_per_s": round(len(ms) / seconds, 1),
         "ms_median": round(cuts[49], 1),
         "ms_p95": round(cuts[94], 1),
         "ms_p99": round(cuts[98], 1),
         "ms_max": round(ms[-1], 1),
+        "next_ms_median": round(next_cuts[49], 1),
+        "next_ms_p95": round(next_cuts[94], 1),
+        "next_ms_max": round(next_ms[-1], 1),
         **counts,
     }
+    if n_training:
+        found["kills_while_training"] = n_training
     print(row(part, [found[column] for column in COLUMNS]), flush=True)
     if counts["lost"] or counts["doubled"]:
         raise SystemExit(f"answers were lost or doubled: {counts}")
@@ -325,7 +402,7 @@ def measure_part(url: str, part: str, how: tuple[Any, ...], before: set[str]) ->
 
 def row(name: str, values: Iterable[Any]) -> str:
     """A line of the table."""
-    return f"{name:10}" + "".join(f"{value:>{len(column) + 2}}" for column, value in zip(COLUMNS, values))
+    return f"{name:12}" + "".join(f"{value:>{len(column) + 2}}" for column, value in zip(COLUMNS, values))
 
 
 def fsync_ms(folder: str) -> float:
@@ -350,12 +427,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--annotators", type=int, default=200)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--examples", type=int, default=200, help="made-up requests for each operation, at most")
+    parser.add_argument("--seed", type=int, help="of the made-up requests")
     parser.add_argument("--out", default="benchmarks/results")
     arguments = parser.parse_args()
     results: dict[str, Any] = {
         **hardware("cpu"),
         "fsync_ms": fsync_ms(tempfile.gettempdir()),
-        "pace": f"load, kills: {LOOK[0]:g} to {LOOK[1]:g} s between a question and its answer; rush: none",
+        "pace": f"rush: no time between a question and its answer; other parts: {LOOK[0]:g} to {LOOK[1]:g} s",
         "limit": f"load, guided: ms_p95 below {LIMIT_MS:g}",
     }
     print("\n".join(f"{key}: {value}" for key, value in results.items()))
@@ -364,7 +443,7 @@ def main() -> None:
         for name in ("SQLite", "PostgreSQL"):
             print(f"\n{row(name, COLUMNS)}", flush=True)
             results[name.lower()] = {}
-            for part in (measure, measure_guided):
+            for part in (measure, measure_guided, measure_guided_kills):
                 with fresh_database(server) as url:
                     where = url if name == "PostgreSQL" else str(folder / f"{part.__name__}.db")
                     results[name.lower()] |= part(where, arguments, folder)

@@ -22,6 +22,7 @@ from jinja2 import Environment, PackageLoader
 from PIL import Image
 
 from browser import let_in, served
+from fuzzing import fuzz, unlimited
 from naysayer import cli
 from naysayer.collect import asking, dashboard, serving
 from naysayer.collect.app import make_app, pages
@@ -817,31 +818,9 @@ def test_the_description_says_what_there_is(web):
 
 def test_the_description_holds_whatever_is_sent(store):
     """Requests made up from the description: nothing fails, and every answer is as described."""
-    schemathesis = pytest.importorskip("schemathesis")
-    hypothesis = pytest.importorskip("hypothesis")
-    with served(lambda site: make_app(store, site)) as site:
-        schema = schemathesis.openapi.from_url(f"{site.origin}/api/openapi.json")
-        names = ("not_a_server_error", "status_code", "content_type", "response_schema", "response_headers")
-        checks = [getattr(schemathesis.checks, n if "server" in n else f"{n}_conformance") for n in names]
-        seen = set()
-        for operation in schema.get_all_operations():
-            strategy = operation.ok().as_strategy()
-
-            @hypothesis.given(case=strategy)
-            @hypothesis.settings(
-                max_examples=40,
-                database=None,
-                derandomize=True,
-                deadline=None,
-                suppress_health_check=list(hypothesis.HealthCheck),
-            )
-            def holds(case):
-                case.headers = {**(case.headers or {}), **POST}
-                response = case.call()
-                case.validate_response(response, checks=checks)
-                seen.add((case.method, case.path, response.status_code))
-
-            holds()
-    assert {path for _, path, _ in seen} == set(schema.raw_schema["paths"])
-    assert any(status == 200 for _, _, status in seen)
+    with served(lambda site: unlimited(make_app(store, site))) as site:
+        seen = fuzz(site.origin, POST)
+    statuses = {status for _, _, status in seen}
+    assert 200 in statuses
+    assert 429 not in statuses
     assert store.progress().items == 40

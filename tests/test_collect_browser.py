@@ -14,6 +14,7 @@ from PIL import Image
 from browser import DESKTOP, PHONE, chromium, served
 from naysayer.collect.app import make_app
 from naysayer.collect.guidelines import read_guidelines
+from naysayer.collect.guiding import read_guidance
 from naysayer.collect.languages import languages
 from naysayer.collect.people import invite_to, owner_of
 from naysayer.collect.records import Answer, Project
@@ -501,6 +502,43 @@ def test_words_can_be_selected_and_fingers_still_swipe(browser, store):
         assert list(store.standing()) == []
 
 
+# What a phone's browser does when a finger rests on a word; chromium on a desktop does not.
+SELECT = """() => {
+  const text = document.querySelector(".card:not(.leaving) p").firstChild;
+  getSelection().setBaseAndExtent(text, 0, text, text.textContent.indexOf(" "));
+}"""
+
+
+def test_a_resting_finger_selects_words_and_then_swipes_again(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, **PHONE) as tab:
+        words, name = tab.asked()
+        paragraph = tab.page.locator(".card:not(.leaving) p")
+        assert paragraph.evaluate("(p) => getComputedStyle(p).userSelect") == "text"
+        box = paragraph.bounding_box()
+        session = tab.context.new_cdp_session(tab.page)
+
+        def touch(kind, *xs):
+            points = [{"x": x, "y": box["y"] + box["height"] / 2} for x in xs]
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        x = box["x"] + box["width"] / 2
+        touch("touchStart", x)
+        tab.page.evaluate(SELECT)
+        for dx in (40, 80, 120, 160):
+            touch("touchMove", x + dx)  # to select more the finger may go as far as a swipe would
+        touch("touchEnd")
+        session.detach()
+        assert tab.page.evaluate("getSelection().toString()") == "Animal"
+        assert tab.asked() == (words, name)
+        card = tab.page.locator(".card:not(.leaving)")
+        assert card.evaluate("(card) => card.style.transform") == "", "it stays where it was"
+        assert list(store.standing()) == [], "selecting is no answer"
+        tab.page.evaluate("getSelection().removeAllRanges()")
+        tab.swipe(*((180, 10) if f"a {name}." in words else (-180, 10)))
+        tab.sent()
+        assert_true_answers(store, 1)
+
+
 def test_keys_are_shown_and_can_be_turned_off(browser, large):
     store, guidelines = large
     make = partial(make_app, store, guidelines=guidelines)
@@ -570,22 +608,32 @@ def test_two_devices_of_one_person_get_different_questions(browser, store):
             assert_true_answers(store, 12)
 
 
-def test_the_page_speaks_german(browser, store):
-    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, locale="de-DE") as tab:
+@pytest.mark.parametrize(
+    ("locale", "code", "pace"), [("de-DE", "de", "1 beantwortet"), ("ja-JP", "ja", "1 件回答済み")], ids=["de", "ja"]
+)
+def test_the_page_speaks_the_language_of_the_browser(browser, store, locale, code, pace):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, locale=locale) as tab:
         tab.ready()
-        assert tab.page.locator("html").get_attribute("lang") == "de"
+        assert tab.page.locator("html").get_attribute("lang") == code
+        before, after = languages()[code]["question"].split("{}")
+        _, name = tab.asked()
+        assert tab.page.locator("#question").inner_text() == f"{before}{name}{after}"
         tab.page.keyboard.press("?")
-        english, german = (languages()[code] for code in ("en", "de"))
+        english, theirs = (languages()[each] for each in ("en", code))
         shown = tab.page.content().split("data-words=")[0] + tab.page.locator("body").inner_text()
-        for name, text in english.items():
-            if isinstance(text, str) and len(text) > 4 and german[name] != text:
-                assert f">{text}<" not in shown, name
+        for key, text in english.items():
+            if isinstance(text, str) and len(text) > 4 and theirs[key] != text:
+                assert f">{text}<" not in shown, key
         tab.page.keyboard.press("Escape")
         words, name = tab.asked()
-        tab.page.keyboard.press("j" if f"a {name}." in words else "n")
+        tab.page.keyboard.press(theirs["key_yes" if f"a {name}." in words else "key_no"])
         tab.sent()
         assert_true_answers(store, 1)
-        tab.until("document.querySelector('#pace').textContent === '1 beantwortet'")
+        tab.until(f"document.querySelector('#pace').textContent === '{pace}'")
+        words, name = tab.asked()
+        tab.page.get_by_role("button", name=theirs["yes" if f"a {name}." in words else "no"], exact=True).click()
+        tab.sent()
+        assert_true_answers(store, 2)
 
 
 def test_for_those_who_do_not_see_or_do_not_want_motion(browser, store):
@@ -738,6 +786,48 @@ def test_the_owner_sees_figures_and_invites(browser, store):
             assert store.admit(link.partition("#")[2]) is None
 
 
+# The card as it is made, without what moves it, and the question around the name of the class.
+LOOKS = """() => {
+  const card = document.querySelector(".card:not(.leaving)").cloneNode(true);
+  for (const one of [card, ...card.querySelectorAll("*")]) one.removeAttribute("style");
+  card.classList.remove("entering", "springing", "returning");
+  const question = document.querySelector("#question").cloneNode(true);
+  question.querySelector("strong").textContent = "";
+  return (question.outerHTML + card.outerHTML).replace(/\\d+/g, "#");
+}"""
+
+
+def test_guided_questions_look_as_random_ones_do(browser, tmp_path):
+    """Whoever answers sees nothing of what the model thinks: not on the page, nor in what it is sent."""
+    store, truth = begin(tmp_path / "guided.db", n=60)
+    names, told, looks = store.project.classes, [], []
+    classes = {item.content["height"]: names[truth[item.id]] for item in store.items()}
+    with store:
+        assert store.guide() is not None
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+            tab.page.on("response", lambda one: told.append(one) if "/api/next" in one.url else None)
+            tab.page.reload()
+            for _ in range(24):
+                tab.ready()
+                looks.append(tab.page.evaluate(LOOKS))
+                height = tab.page.locator(".card:not(.leaving) dd").inner_text()
+                name = tab.page.locator("#question strong").inner_text()
+                tab.page.keyboard.press("y" if classes[int(height)] == name else "n")
+            tab.sent()
+            questions = [question for one in told for question in one.json()["questions"]]
+        given = list(store.standing())
+        assert len(given) == 24
+        assert all((one.value == "yes") == (truth[one.item_id] == one.class_index) for one in given)
+        guided = [read_guidance(one.guidance) for one in given if one.guidance]
+        assert 12 < sum(not how.by_chance for how in guided) < 24, "some were suggested, and some were drawn at random"
+        assert set(looks) == {looks[0]}
+        assert len(questions) >= 24
+        for question in questions:
+            assert question.keys() == {"id", "before", "class", "after", "item"}
+            assert question["item"].keys() == {"kind", "fields"}
+            assert [name for name, _ in question["item"]["fields"]] == ["height"]
+
+
 def test_the_owner_sees_what_guided_answers_tell(browser, tmp_path):
     store, truth = begin(tmp_path / "guided.db", n=150, questions="random")
     with store:
@@ -806,7 +896,7 @@ def test_the_owner_looks_through_the_items_and_removes_one(browser, store):
         tab.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
         assert store.n_items() == 120
         first.get_by_role("button", name="Remove").click()
-        assert "its 1 answer are deleted" in tab.page.get_by_role("dialog").inner_text()
+        assert "The item and its answer are deleted from" in tab.page.get_by_role("dialog").inner_text()
         tab.page.get_by_role("dialog").get_by_role("button", name="Remove").click()
         tab.page.get_by_text(f"Removed {name} and 1 answer.").wait_for()
         assert (store.n_items(), store.progress().answers) == (119, 2)

@@ -306,6 +306,7 @@ def test_two_servers_on_one_postgresql(soak, postgres_url):
         for server in servers:
             server.stop()
     assert all(len(each.acknowledged) > 10 for each in people)
+    assert all(each.fetching and min(each.fetching) > 0 for each in people)
     found = soak.check(postgres_url, people, set())
     assert (found["lost"], found["doubled"], found["resent"]) == (0, 0, 0)
     assert found["stored"] == found["acknowledged"]

@@ -276,11 +276,12 @@ def test_a_slow_body_over_a_real_connection_is_given_up(tmp_path, monkeypatch):
 def test_rates_are_limited_by_address_and_by_person():
     now = [0.0]
     guard = closed(known=Buckets(1, 3), unknown=Buckets(1, 2), clock=lambda: now[0])
+    mine = {"authorization": "Bearer right"}
+    assert ask(guard, headers=mine).status_code == 200
     assert [ask(guard).status_code for _ in range(3)] == [200, 200, 429]
     assert_refused(ask(guard), 429, "too many requests")
     assert ask(guard).headers["retry-after"] == "1"
-    mine = {"authorization": "Bearer right"}
-    assert [ask(guard, headers=mine).status_code for _ in range(4)] == [200, 200, 200, 429]
+    assert [ask(guard, headers=mine).status_code for _ in range(3)] == [200, 200, 429]
     now[0] += 1
     assert [ask(guard).status_code for _ in range(2)] == [200, 429]
 
@@ -303,6 +304,27 @@ def test_guessing_tokens_is_limited_whatever_is_guessed():
     guard = closed(unknown=Buckets(1, 5), clock=lambda: 0.0)
     tries = [ask(guard, headers={"authorization": f"Bearer {i}"}).status_code for i in range(8)]
     assert tries == [200] * 5 + [429] * 3
+
+
+def test_a_refused_guess_is_not_even_looked_up():
+    people, looked = {"right": Person(), "later": Person()}, []
+
+    def identify(token):
+        looked.append(token)
+        return people.get(token)
+
+    guard = Guard(hello, Site("0.0.0.0", 8000), identify, unknown=Buckets(1, 5), clock=lambda: 0.0)
+
+    def tries(*tokens):
+        return [ask(guard, headers={"authorization": f"Bearer {token}"}).status_code for token in tokens]
+
+    assert tries("right", *range(8)) == [200] * 6 + [429] * 3
+    assert looked == ["right", "0", "1", "2", "3", "4"]
+    assert tries("later") == [429]  # nobody can know that it is no guess
+    assert tries("right") == [200]  # whoever was somebody before gets in, whatever others at this address do
+    del people["right"]
+    assert tries("right", "right") == [429, 429]
+    assert looked[6:] == ["right", "right"]  # once more, and then it is a guess as any other
 
 
 def test_a_class_behind_one_address_gets_in_at_once(tmp_path):
@@ -329,7 +351,8 @@ def test_buckets_forget_the_longest_unseen():
     assert [buckets.wait(key, 0.0) for key in "aab"] == [0.0, 1.0, 0.0]
     assert buckets.wait("c", 0.0) == 0.0
     assert buckets.wait("a", 0.0) == 0.0  # forgotten
-    assert buckets.wait("c", 0.5) == 0.5
+    assert buckets.expected("c", 0.5) == buckets.wait("c", 0.5) == 0.5
+    assert [buckets.expected("new", 0.0) for _ in range(3)] == [0.0] * 3
 
 
 # ---- what every response carries ------------------------------------------------------------------------------------

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
 import socket
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from subprocess import PIPE, Popen
 
+import httpx
 import pytest
 
 from browser import let_in, served
@@ -15,8 +20,9 @@ from naysayer.collect.app import make_app
 from naysayer.collect.people import owner_of
 from naysayer.collect.records import Project
 from naysayer.collect.security import Guard
-from naysayer.collect.serving import Limits, Line
+from naysayer.collect.serving import LIMITS, Limits, Line
 from naysayer.collect.store import Store
+from naysayer.data.items import text_item
 
 PATIENCE = 120
 LONG = 1e6
@@ -81,26 +87,81 @@ def is_closed(line):
         return True
 
 
+ATTACK = """
+import socket, sys
+port, n = map(int, sys.argv[1:])
+lines = [socket.create_connection(("127.0.0.1", port)) for _ in range(n)]
+for line in lines[::2]:
+    try:
+        line.sendall(b"GET / HTTP/1.1\\r\\nHost: 127.0.0.1")
+    except OSError:  # closed to make room for others
+        pass
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
 def test_a_thousand_idle_connections_lock_nobody_out(tmp_path):
-    """From the owner's own address, so that a limit per address alone would shut out the owner."""
+    """From the owner's own address, so that a limit per address alone would shut out the owner.
+
+    Three processes open 335 each, so that none needs more files than a machine allows.
+    """
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if before[1] < 4096:
-        pytest.skip("this machine allows too few open files for the attack")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(4096, before[0]), before[1]))
+    most = before[1] if before[1] != resource.RLIM_INFINITY else 4096
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], min(most, 4096)), before[1]))
+    lines = min(LIMITS.lines, most // 2)
+    limits = LIMITS._replace(lines=lines, per_address=min(LIMITS.per_address, lines))
     try:
         with (
             Store.open(tmp_path / "a.db", project=Project(("cat", "dog"))) as store,
-            served(lambda site: make_app(store, site), open=False) as site,
+            served(lambda site: make_app(store, site), limits=limits, open=False) as site,
             ExitStack() as opened,
         ):
-            for i in range(1005):
-                line = opened.enter_context(socket.create_connection(("127.0.0.1", site.port), PATIENCE))
-                if i % 2:
-                    line.sendall(HALF)
+            command, pipes = [sys.executable, "-c", ATTACK, str(site.port), "335"], {"stdin": PIPE, "stdout": PIPE}
+            attackers = [opened.enter_context(Popen(command, text=True, **pipes)) for _ in range(3)]
+            for attacker in attackers:
+                opened.callback(attacker.stdin.close)
+                assert attacker.stdout.readline() == "open\n"
             web = opened.enter_context(closing(let_in(site.invitation(store.new_link(owner_of(store).id)))))
             assert web.get("/api/progress").json()["items"] == 0
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_thirty_people_behind_one_address_join_at_once(tmp_path):
+    """Each with all that a browser asks for, until it has its first questions."""
+    with (
+        Store.open(tmp_path / "a.db", project=Project(("cat", "dog"))) as store,
+        served(lambda site: make_app(store, site), tokens=True) as site,
+        ThreadPoolExecutor(30) as threads,
+        ExitStack() as opened,
+    ):
+        store.register(text_item(f"text {i}", f"{i}") for i in range(500))
+        links = [store.add_annotator(f"Pupil {i}")[1] for i in range(30)]
+        clients = [opened.enter_context(httpx.Client(base_url=site.origin, timeout=PATIENCE)) for _ in links]
+        ready = threading.Barrier(30)
+
+        def join(web, link):
+            ready.wait(PATIENCE)
+            seen = []
+
+            def ask(method, path, **options):
+                seen.append(web.request(method, path, headers={"x-naysayer": "1"}, **options))
+                return seen[-1]
+
+            for path in ("/join", "/"):  # the page of the link, and the one that asks
+                for file in sorted(set(re.findall(r'"(/static/[^"]+)"', ask("GET", path).text))):
+                    ask("GET", file)
+                if path == "/join":
+                    ask("POST", "/api/join", json={"token": link})
+            ask("GET", "/api/progress")
+            n = len(ask("GET", "/api/next?n=16").json()["questions"])
+            return n, len(seen), {reply.status_code for reply in seen}
+
+        found = list(threads.map(join, clients, links))
+    assert {n for n, _, _ in found} == {16}
+    assert min(n for _, n, _ in found) > 10
+    assert set().union(*(statuses for _, _, statuses in found)) == {200}
 
 
 POSTED = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nX-Naysayer: 1\r\nContent-Type: application/json\r\n"

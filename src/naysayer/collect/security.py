@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from naysayer.collect.tokens import SESSION_SECONDS
+from naysayer.collect.tokens import SESSION_SECONDS, hash_token
 
 LIMIT_BYTES = 64 * 1024
 LIMIT_SECONDS = 10.0
@@ -129,13 +129,21 @@ class Buckets:
 
     def wait(self, key: str, now: float) -> float:
         """Take one; 0 where that was allowed, else the seconds after which it will be."""
-        left, since = self._left.pop(key, (self.burst, now))
-        left = min(self.burst, left + (now - since) * self.rate)
+        left = self._filled(key, now)
+        self._left.pop(key, None)
         allowed = left >= 1
         self._left[key] = (left - 1 if allowed else left, now)
         if len(self._left) > self.size:  # the longest unseen is the fullest, and forgetting it costs the least
             self._left.popitem(last=False)
         return 0.0 if allowed else (1 - left) / self.rate
+
+    def expected(self, key: str, now: float) -> float:
+        """What `wait` would give, with nothing taken."""
+        return max(0.0, (1 - self._filled(key, now)) / self.rate)
+
+    def _filled(self, key: str, now: float) -> float:
+        left, since = self._left.get(key, (self.burst, now))
+        return min(self.burst, left + (now - since) * self.rate)
 
 
 class Guard:
@@ -167,6 +175,7 @@ class Guard:
         self.unknown = unknown or Buckets(rate=5, burst=100)
         # A class has one address, and all of it comes at once: about 8 requests each until they have a cookie.
         self.arriving = arriving or Buckets(rate=100, burst=4000)
+        self._identified: set[str] = set()  # hashes of secrets that were somebody's: they are no guesses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -196,12 +205,10 @@ class Guard:
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
         check_host(headers, self.site)
-        person = await self._who(headers)
-        key = f"person {person.id}" if person is not None and not self.site.open else _address(scope)
-        limits = self.known if person is not None else self.arriving if arrives(scope) else self.unknown
-        wait = limits.wait(key, self.clock())
-        if wait:
-            raise Refused(429, "too many requests; wait a little", {"retry-after": str(max(1, round(wait)))})
+        address, strangers = _address(scope), self.arriving if arrives(scope) else self.unknown
+        person = await self._who(headers, strangers, address)
+        key = f"person {person.id}" if person is not None and not self.site.open else address
+        refuse_too_many((strangers if person is None else self.known).wait(key, self.clock()))
         check_origin(scope["method"], scope["path"], headers, self.site)
         body = await read_body(headers, receive, self.limit)
         scope.setdefault("state", {})["person"] = person
@@ -216,13 +223,27 @@ class Guard:
 
         await self.app(scope, replay, send)
 
-    async def _who(self, headers: dict[str, str]) -> Any:
+    async def _who(self, headers: dict[str, str], strangers: Buckets, address: str) -> Any:
+        """Find out whose a secret is; what may be a guess is not even looked up where its address made too many."""
         if self.site.open:
             return self.person
         token = token_of(headers, self.site.cookie)
         if token is None:
             return None
-        return self.recall(token) or await asyncio.to_thread(self.identify, token)
+        person = self.recall(token)
+        if person is None:
+            hashed = hash_token(token)
+            if hashed not in self._identified:
+                refuse_too_many(strangers.expected(address, self.clock()))
+            person = await asyncio.to_thread(self.identify, token)
+            (self._identified.discard if person is None else self._identified.add)(hashed)
+        return person
+
+
+def refuse_too_many(wait: float) -> None:
+    """Refuse what comes so many seconds too soon."""
+    if wait:
+        raise Refused(429, "too many requests; wait a little", {"retry-after": str(max(1, round(wait)))})
 
 
 def arrives(scope: Scope) -> bool:

@@ -49,7 +49,7 @@ function answer(said) {
 function row(one) {
   const remove = button("Remove", "quiet", async () => {
     const n = one.answers.length;
-    const detail = `The item${n ? ` and its ${count(n, "answer")} are` : " is"} deleted from the store for good. Files on the disk, exports and models made earlier stay as they are.`;
+    const detail = `The item${n ? ` and its ${n === 1 ? "answer" : count(n, "answer")} are` : " is"} deleted from the store for good. Files on the disk, exports and models made earlier stay as they are.`;
     if (!(await confirmed(`Remove ${one.name}?`, detail, "Remove"))) return;
     try {
       const { answers } = await call("/api/remove", { id: one.id });
