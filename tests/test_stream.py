@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
+import pickle
 import tarfile
 import threading
 import weakref
@@ -14,6 +16,7 @@ import pyarrow.parquet
 import pytest
 import torch
 from PIL import Image
+from sklearn.base import clone
 
 from helpers import as_sets, assert_same_runs, is_rows, raises
 from naysayer import ComplementaryClassifier, Population, complement, networks, objectives, open_stream
@@ -786,7 +789,37 @@ def test_partial_fit_learns_from_parts_and_judges_before_it_learns():
         again.partial_fit(X[i : i + 200], y_bar[i : i + 200], classes=range(K))
     assert (again.predict_proba(X) == model.predict_proba(X)).all()
     model.set_params(method="forward", lr=0.01, max_epochs=1, n_seeds=1).fit(X, y_bar)  # forgets it
-    assert not hasattr(model, "_course")
+    with raises("`partial_fit` must continue what it began, and this model was trained by `fit`; pass all rows to"):
+        model.partial_fit(X[:20], y_bar[:20])
+
+
+@pytest.mark.parametrize("name", ["forward", "ascent"])
+def test_copies_of_a_model_continue_partial_fit_where_it_was(tmp_path, name):
+    """Weights, optimiser and counts of labels come along: what is copied learns as the model itself does."""
+    X, y, y_bar = blobs(900)
+    y_bar = mixed(y)
+    model = ComplementaryClassifier(name, classes=range(K), hidden=(8,))  # its seed is drawn once
+    for i in range(0, 600, 100):
+        model.partial_fit(X[i : i + 100], y_bar[i : i + 100])
+    model.save(tmp_path / "model")
+    copies = [
+        pickle.loads(pickle.dumps(model)),
+        copy.deepcopy(model),
+        ComplementaryClassifier.load(tmp_path / "model", device="cpu"),
+    ]
+    copies[2].save(tmp_path / "again")  # as it was loaded
+    copies.append(ComplementaryClassifier.load(tmp_path / "again", device="cpu"))
+    before = model.predict_proba(X)
+    for one in (model, *copies):
+        for i in range(600, 900, 150):
+            one.partial_fit(X[i : i + 150], y_bar[i : i + 150])
+        assert one.estimated_accuracy_ == model.estimated_accuracy_
+        assert (one.predict_proba(X) == model.predict_proba(X)).all()
+    assert (model.predict_proba(X) != before).any()
+    assert not hasattr(clone(model), "_course")
+    changed = pickle.loads(pickle.dumps(model)).set_params(hidden=(9,))
+    with raises("the model must keep the settings it learned by; its network, objective or optimizer has changed"):
+        changed.partial_fit(X[:20], y_bar[:20])
 
 
 def test_partial_fit_goes_on_as_one_loop_over_all_batches_would():

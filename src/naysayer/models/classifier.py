@@ -36,7 +36,7 @@ from naysayer.models.inputs import Inputs
 from naysayer.models.members import Examples, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
-from naysayer.models.streaming import fit_stream, partial_fit
+from naysayer.models.streaming import Course, PackedCourse, fit_stream, partial_fit
 from naysayer.models.training import Trained, Training
 from naysayer.objectives import Objective
 
@@ -232,7 +232,9 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
     ) -> ComplementaryClassifier:
         """Learn from some more rows, once each, by one run of one network.
 
-        The first call takes the scale of its rows for that of all. `method` "auto" is forward correction here.
+        The first call takes the scale of its rows for that of all. `method` "auto" is forward correction here. A copy
+        of the model, also one that was pickled or saved and loaded, continues where this one is; a model trained by
+        :meth:`fit` cannot be continued.
 
         Parameters
         ----------
@@ -324,6 +326,13 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
 
     # ---- files ----------------------------------------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled: of a course of `partial_fit` its tensors."""
+        state = dict(super().__getstate__())
+        if isinstance(course := state.get("_course"), Course):
+            state["_course"] = course.pack()
+        return state
+
     def save(self, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None) -> None:
         """Save the fitted model into a folder: ``model.json`` and a safetensors file that it names. No pickle.
 
@@ -341,6 +350,9 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
             members.append(described)
             tensors |= {f"{i}.{name}": tensor for name, tensor in own.items()}
         fitted = self._fitted_to_json() | {"members": members}
+        if (course := self.__getstate__().get("_course")) is not None:
+            fitted["course"] = {"calls": course.calls, "seed": course.seed, "batch_size": course.batch_size}
+            tensors |= {f"course.{name}": tensor for name, tensor in course.tensors.items()}
         write_model(path, {"settings": self._settings_to_json(), "fitted": fitted, "extra": extra or {}}, tensors)
 
     def _settings_to_json(self) -> dict[str, Any]:
@@ -440,6 +452,9 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
             named = one["network"] or self.network if one["kind"] == "networks" else None
             build = None if named is None else self._build_network(named, fitted["shape"])
             self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))
+        if "course" in fitted:  # of `partial_fit`
+            kept = {k.removeprefix("course."): v for k, v in tensors.items() if k.startswith("course.")}
+            self._course = PackedCourse(**fitted["course"], tensors=kept)
 
 
 def _recipe_to_json(recipe: Recipe) -> dict[str, Any] | str:
