@@ -6,9 +6,12 @@ import copy
 import csv
 import io
 import pickle
+import subprocess
+import sys
 import tarfile
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -399,6 +402,65 @@ def test_a_sample_keeps_the_rows_it_takes_and_no_more(folder, monkeypatch):
     assert tables.sample(20, without="answer").n_rows >= 20
     assert len(alive) == len(tables.names) > 3
     assert max(alive) <= 2
+
+
+PEAK = """
+import sys
+import torch
+from naysayer import open_stream
+
+def peak():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1000
+
+def read(place):
+    stream = open_stream(place, memory=8 << 20, **({} if place.endswith(".tar") else {"label": "answer"}))
+    stream.hold_out(0.1)
+    stream.prepare([0], 8, torch.device("cpu"))
+    for batch in stream.batches(0, slice(0, 1)):
+        pass
+
+torch.set_num_threads(1)
+read(sys.argv[1])
+before = peak()
+read(sys.argv[2])
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells a process's peak of memory")
+@pytest.mark.parametrize("kind", ["csv", "tar"])
+def test_memory_is_bounded_however_wide_a_row_is(tmp_path, kind):
+    """Beyond what a small file takes; whole blocks of the large one would take several times the bound."""
+    small, large = tmp_path / f"small.{kind}", tmp_path / f"large.{kind}"
+    for path, n in ((small, 100), (large, 10_000 if kind == "csv" else 200)):
+        if kind == "csv":
+            values = np.random.default_rng(0).normal(size=(50, 200))
+            lines = [",".join(map(repr, row.tolist())) for row in values]
+            with path.open("w") as file:
+                file.write(",".join(f"x{j}" for j in range(200)) + ",answer\n")
+                file.writelines(f"{lines[i % 50]},!{NAMES[i % K]}\n" for i in range(n))
+        else:
+            pictures = [image(color, side=400 if n > 100 else 8) for color in ("red", "green", "blue")]
+            members = [(f"{i}.png", pictures[i % 3]) for i in range(n)]
+            tar(path, [pair for i in range(n) for pair in (members[i], (f"{i}.cls", b"!%d" % (i % 3)))])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PEAK, small, large], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 110  # MB
+
+
+def test_blocks_of_rows_follow_from_memory(tmp_path):
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(f"x{j}" for j in range(50)), *[",".join("1" * 50)] * 300]))
+    for memory, rows in ((1 << 20, 80), (1 << 18, 20), (1, 1), (1 << 30, 300)):
+        tables = TableShards(tmp_path / "wide.csv", memory=memory)
+        sizes = [piece.table.n_rows for piece in tables.pieces(0)]
+        assert sum(sizes) == 300
+        assert rows <= max(sizes) < 1.1 * rows
+    assert TableShards(tmp_path / "wide.csv", memory=1).sample(None, "x0").n_rows == 300  # enough to tell columns by
+    with raises("`memory` must be a whole number of at least 1"):
+        TableShards(tmp_path / "wide.csv", memory=0)
 
 
 def test_csv_is_read_as_parquet_is(folder, tmp_path):

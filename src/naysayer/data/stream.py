@@ -14,12 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.common.checks import near
+from naysayer.common.checks import check_count, near
 from naysayer.data.labels import kind_of, read_labels
 from naysayer.data.tables import DataTable, arrow_column, check_delimiter, csv_blocks, is_index, parsing, some
+from naysayer.engine.stream import MEMORY
 
 ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".tar": "tar"}
 BLOCK_ROWS = 1 << 16
+SAMPLE_ROWS = 50_000  # by which the columns of a table are told
+_BYTES_PER_VALUE = 128  # of a text and what becomes of it, all copies together
+_FEWEST_SAMPLED = 1000
 MOST_LABELS = 100_000  # different ones in a column
 _PATTERN = re.compile(r"[*?[]")
 
@@ -101,6 +105,12 @@ class TableShards:
 
     Folders named ``key=value`` add a column. All files must have the columns of the first.
 
+    Parameters
+    ----------
+    places : the files, as for :func:`find_files`.
+    delimiter : what separates the values of CSV files.
+    memory : bytes that rows may take while they are read, which bounds how many are read at a time.
+
     Attributes
     ----------
     names : the file of each shard.
@@ -108,10 +118,8 @@ class TableShards:
     columns : all names of columns, those of folders included.
     """
 
-    def __init__(
-        self, places: Place | Iterable[Place], delimiter: str | None = None, block_rows: int = BLOCK_ROWS
-    ) -> None:
-        self.block_rows = block_rows
+    def __init__(self, places: Place | Iterable[Place], delimiter: str | None = None, memory: int = MEMORY) -> None:
+        self.memory = check_count(memory, "`memory`")
         self.system, self.files = find_files(places)
         kind = ENDINGS[Path(self.files[0]).suffix.lower()]
         if kind == "tar":
@@ -129,6 +137,11 @@ class TableShards:
             )
         else:
             self._open_parquet()
+        self.block_rows = max(1, min(BLOCK_ROWS, self._rows_within(self.memory // 2)))
+
+    def _rows_within(self, memory: int) -> int:
+        """How many rows of numbers and short texts so many bytes hold while they are read."""
+        return memory // (_BYTES_PER_VALUE * max(1, len(self.columns)))
 
     def _open_parquet(self) -> None:
         """Read what the files say of themselves: columns, and the rows of each row group."""
@@ -229,20 +242,29 @@ class TableShards:
         path, first = self.names[shard], 0
         folder = Path(path).parent if self.system is None else None
         with still_there(path), self._open(path) as file:
-            for names, rows in csv_blocks(file, path, self._separator(path)):
+            for names, rows in csv_blocks(file, path, self._separator(path), self.block_rows):
                 if names != self.columns:
                     raise ValueError(
                         f"{path} must stay as it is while it is read; its columns have changed; begin anew"
                     )
                 if not rows:
                     continue
-                by_name = dict(zip(names, zip(*rows)))
-                table = DataTable({name: np.array(by_name[name], dtype=object) for name in columns}, folder)
-                yield Piece(first, table, None if label is None else _coded(by_name[label]))
-                first += len(rows)
+                n, by_name = len(rows), dict(zip(names, zip(*rows)))
+                rows.clear()
+                told = None if label is None else _coded(by_name[label])
+                table = DataTable({name: np.array(by_name.pop(name), dtype=object) for name in columns}, folder)
+                del by_name
+                piece = [Piece(first, table, told)]
+                del table, told
+                yield piece.pop()  # none of it is kept while the next rows are read
+                first += n
 
-    def sample(self, n_rows: int, without: str) -> DataTable:
-        """Give some rows, the first ones of shards all over the table, by which to tell what its columns are."""
+    def sample(self, n_rows: int | None, without: str) -> DataTable:
+        """Give some rows, the first ones of shards all over the table, by which to tell what its columns are.
+
+        None takes as many as memory holds, from 1,000 to 50,000.
+        """
+        n_rows = min(SAMPLE_ROWS, max(_FEWEST_SAMPLED, self._rows_within(self.memory))) if n_rows is None else n_rows
         shards = np.unique(np.linspace(0, len(self.names) - 1, 64).astype(int))
         each = -(-n_rows // len(shards))
         found: list[DataTable] = []

@@ -17,8 +17,6 @@ from naysayer.engine.stream import LEG_ROWS, MEMORY, Block, Stream, rows_of
 from naysayer.features.tables import Columns, TableEncoder
 from naysayer.labels.encoding import encode_labels
 
-SAMPLE_ROWS = 50_000  # by which the columns of a table are told
-
 
 class EncodedShards:
     """A table's shards as numbers and labels.
@@ -42,7 +40,9 @@ class EncodedShards:
             assert piece.labels is not None
             with rows_of(name, piece.first):
                 X = self.encoder.transform(piece.table)
-            yield Block(X, self.labels.of(*piece.labels, name), piece.first)
+            block = [Block(X, self.labels.of(*piece.labels, name), piece.first)]
+            del X, piece
+            yield block.pop()  # nothing of it is kept while the next rows are read
 
     def digest(self) -> str:
         """Give what tells this data from other data."""
@@ -122,7 +122,7 @@ def open_stream(
     columns : what is known of a table's columns beside their looks.
     delimiter : what separates the values of CSV files.
     size : pixels of a side that images are brought to.
-    memory : bytes for the two windows in which rows are shuffled.
+    memory : bytes for the two windows in which rows are shuffled; how many rows are read at a time follows from it.
     leg_rows, part : as for :class:`~naysayer.engine.stream.Stream`.
 
     Examples
@@ -139,10 +139,10 @@ def open_stream(
         return Stream(BatchShards(places, classes), **options)
     named = None if classes is None else to_numpy(classes).tolist()
     if Path(find_files(places)[1][0]).suffix.lower() == ".tar":
-        return Stream(TarShards(places, label or "cls", named, ordinary, size), **options)
+        return Stream(TarShards(places, label or "cls", named, ordinary, size, memory), **options)
     if label is None:
         raise ValueError("`label` must name the column that holds the labels")
-    return Stream(encoded_table(TableShards(places, delimiter), label, named, ordinary, columns), **options)
+    return Stream(encoded_table(TableShards(places, delimiter, memory), label, named, ordinary, columns), **options)
 
 
 def encoded_table(
@@ -156,5 +156,5 @@ def encoded_table(
     """Read a table's labels, and tell by a sample of its rows how its columns become numbers."""
     labels = table_labels(tables, label, classes, ordinary)
     encoder = TableEncoder(device=device)
-    encoder.fit(tables.sample(SAMPLE_ROWS, without=label), columns or Columns())
+    encoder.fit(tables.sample(None, without=label), columns or Columns())
     return EncodedShards(tables, encoder, labels)
