@@ -79,6 +79,8 @@ class BatchShards:
             if not isinstance(batch, (tuple, list)) or len(batch) != 2:
                 raise ValueError(f"each batch must be a pair (X, y_bar); got {type(batch).__name__}")
             X = np.ascontiguousarray(to_numpy(batch[0]))
+            if len(X) == len(batch[1]) == 0:
+                continue
             with rows_of(self.names[0], n):
                 labels, _ = encode_labels(batch[1], self.classes)
             told = zlib.crc32(X.tobytes()), labels.ndim
