@@ -181,13 +181,14 @@ def test_processes_part_the_shards_without_overlap(n_parts, sizes):
     assert sum(map(len, seen)) == 211
 
 
-def test_legs_do_not_depend_on_the_number_of_processes():
+@pytest.mark.parametrize("sizes", [[70, 130] * 3, [90, 170, 250, 90]])
+def test_legs_do_not_depend_on_the_number_of_processes(sizes):
     """Where a process has fewer shards than there are legs, they begin within shards, and miss no row."""
     X, _, y_bar = blobs(600)
     for n_parts in (1, 4):
         seen = []
         for rank in range(n_parts):
-            stream = Stream(Arrays(X, y_bar, [70, 130] * 3), leg_rows=100, memory=3000, part=(rank, n_parts))
+            stream = Stream(Arrays(X, y_bar, sizes), leg_rows=100, memory=3000, part=(rank, n_parts))
             assert stream.n_legs == 6
             stream.hold_out(0.1)
             for epoch in range(6, 12):
@@ -243,6 +244,41 @@ def test_a_pass_in_legs_resumes_in_its_middle(tmp_path):
     other = Stream(Arrays(X + 1, y_bar, [60] * 10), memory=8000, leg_rows=150)
     with raises("is of other data or settings"):
         population().fit(other, max_epochs=8, checkpoint=tmp_path / "c")
+
+
+def test_a_single_shard_has_legs_and_is_read_once_per_pass(tmp_path):
+    """A leg continues where the one before ended, whether it was read before or not."""
+    X, _, y_bar = blobs(601)
+    read = []
+
+    class Counted(Arrays):
+        def blocks(self, shard):
+            for block in super().blocks(shard):
+                read.append(len(block.inputs))
+                yield block
+
+    def stream():
+        found = Stream(Counted(X, y_bar, [601]), memory=8000, leg_rows=50)
+        found.hold_out(0.1)
+        return found
+
+    whole = population(batch_size=16).fit(stream(), max_epochs=24)
+    assert stream().n_legs == 12
+    assert sum(read) < 3.5 * 601  # to survey them, and two passes; not twelve times as much
+    population(batch_size=16).fit(stream(), max_epochs=5, checkpoint=tmp_path / "c")  # not half of the first pass
+    assert_same_runs(population(batch_size=16).fit(stream(), max_epochs=24, checkpoint=tmp_path / "c"), whole)
+    one, anew = stream(), stream()
+    one.prepare([0], 16, torch.device("cpu"))
+    legs = []
+    for epoch in range(12):
+        legs.append(torch.cat([batch.rows for batch in one.batches(epoch, slice(0, 1))]).flatten().tolist())
+        assert legs[-1] == dealt(anew, epoch)[0].tolist()
+    assert set().union(*legs) == set(range(one.n_rows))
+    assert one.n_rows < 601
+    assert sum(len(set(leg)) for leg in legs) - one.n_rows <= 12 * 4  # of what fills up the last batches
+    tiny = Stream(Arrays(X[:9], y_bar[:9], [9]), leg_rows=1)
+    tiny.hold_out(0.5)
+    assert set().union(*(dealt(tiny, epoch)[0].tolist() for epoch in range(tiny.n_legs))) == set(range(tiny.n_rows))
 
 
 def test_a_thread_reads_ahead_and_hands_on_what_goes_wrong():
@@ -585,8 +621,36 @@ def test_loaders_and_functions_give_batches():
     changing.survey()
     with raises("batches must be the same in every pass; the first has changed"):
         dealt(changing)
-    with raises("to resume from a checkpoint, a stream must be of files"):
+    with raises(
+        "to resume from a checkpoint, a stream must be of files, or of batches that `digest` tells from others"
+    ):
         changing.digest()
+
+
+def test_several_loaders_are_shards_and_a_digest_lets_them_resume(tmp_path):
+    X, _, y_bar = blobs(300)
+    parts = [torch.utils.data.TensorDataset(torch.tensor(X[i::3]), torch.tensor(y_bar[i::3])) for i in range(3)]
+    loaders = [torch.utils.data.DataLoader(part, batch_size=32) for part in parts]
+
+    def stream(digest="the first", **options):
+        return open_stream([loaders[0], lambda: loaders[1], loaders[2]], classes=range(K), digest=digest, **options)
+
+    found = stream()
+    assert found.survey().n_rows == 300
+    assert found.sizes.tolist() == [100] * 3
+    assert found.shards.names == ["DataLoader 0", "function 1", "DataLoader 2"]
+    assert set(dealt(found)[0]) == set(range(300))
+    whole = population().fit(stream(leg_rows=60), max_epochs=8)
+    population().fit(stream(leg_rows=60), max_epochs=3, checkpoint=tmp_path / "c")
+    assert_same_runs(population().fit(stream(leg_rows=60), max_epochs=8, checkpoint=tmp_path / "c"), whole)
+    with raises("is of other data or settings"):
+        population().fit(stream("another", leg_rows=60), max_epochs=8, checkpoint=tmp_path / "c")
+    with raises("a stream must hold at least one row; got none"):
+        open_stream([], classes=range(K)).survey()
+    with raises("DataLoader 1: `y_bar` must hold the classes 0, 1; got"):
+        open_stream([[(X[:1], [1])].__iter__, loaders[1]], classes=[0, 1]).survey()
+    with raises("`digest` must be left out for files, which are known by their names, sizes and times"):
+        open_stream("insects.parquet", label="answer", digest="x")
 
 
 # ---- bad files --------------------------------------------------------------------------------------------------
