@@ -899,6 +899,49 @@ def test_a_classifier_learns_from_a_stream_and_is_saved(folder, tmp_path):
     assert (repeated.predict_proba(inputs) == model.predict_proba(inputs)).all()
 
 
+def test_a_stream_is_predicted_and_scored_as_its_rows_are(folder, tmp_path):
+    stream = open_stream(folder, label="answer")
+    model = ComplementaryClassifier("forward", lr=0.01, max_epochs=2, random_state=0).fit(stream)
+    inputs, labels = read(stream)
+    assert (model.predict(stream) == model.predict(inputs)).all()
+    assert (model.predict_proba(stream) == model.predict_proba(inputs)).all()
+    assert model.score(stream) == pytest.approx(model.score(inputs, np.array(NAMES)[labels]))
+    with raises("`y_bar` and `sample_weight` must be None where `X` is a stream"):
+        model.score(stream, labels)
+    two = open_stream([(inputs[:4], ["ant", "bee", "ant", "bee"])], classes=["bee", "ant"])
+    with raises("the stream must have the classes of the model, ant, bee, cat, dog; got bee, ant; pass them to open"):
+        model.predict(two)
+
+
+def test_a_loop_of_ones_own_goes_over_a_stream(folder):
+    """Each pass gives every row to train on, in another order, with its label, scaled if it was asked to."""
+    for options in ({"memory": 6000}, {"leg_rows": 150}):
+        stream = open_stream(folder, label="answer", columns=Columns(), batch_size=50, **options)
+        inputs, labels = read(stream)
+        label = {row.tobytes(): k for row, k in zip(inputs, labels)}
+        orders = []
+        for _ in range(2):
+            batches = list(stream)
+            assert all(x.shape == (len(x), 5) and x.dtype == torch.float32 and len(x) <= 50 for x, _ in batches)
+            x, y = (torch.cat(part) for part in zip(*batches))
+            assert [label[row.numpy().tobytes()] for row in x] == y.tolist()
+            assert 600 <= len(x) < 600 + len(batches)  # what fills up the last one of each leg comes again
+            assert {row.numpy().tobytes() for row in x} == set(label)
+            orders.append(x)
+        assert (orders[0] != orders[1]).any()
+    stream.standardize(np.full(5, 1.0), np.full(5, 2.0))
+    x = torch.cat([x for x, _ in stream])
+    assert {row.numpy().tobytes() for row in x} == {((row - 1) / 2).tobytes() for row in inputs}
+    pixels = open_stream([(np.full((8, 3, 2, 2), 255, np.uint8), [0, 1] * 4)], classes=[0, 1], batch_size=4)
+    assert [x.unique().tolist() for x, _ in pixels] == [[1.0], [1.0]]
+    with raises("`batch_size` must be a whole number of at least 1"):
+        open_stream(folder, label="answer", batch_size=0)
+    parts = [open_stream(folder, label="answer", part=(rank, 2), batch_size=50) for rank in range(2)]
+    dealt_rows = [{row.numpy().tobytes() for x, _ in part for row in x} for part in parts]
+    assert dealt_rows[0] | dealt_rows[1] == set(label)
+    assert not dealt_rows[0] & dealt_rows[1]
+
+
 def test_a_streamed_classifier_is_the_population_that_arrays_train(folder):
     """The network, the scale and the rows held out are what the same rows in memory give."""
     stream = open_stream(folder, label="answer")

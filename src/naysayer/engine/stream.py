@@ -132,6 +132,8 @@ class Stream(Source):
     seed : of the shards' order and of what is held out; the order of rows is each run's own.
     part : (r, R): deal only the r-th of R parts of the shards, and of each batch, for one of R processes. All have the
         same number of steps; who has fewer rows deals fewer in each. Under torchrun it goes by itself.
+    batch_size : rows of a batch, of all parts together, where a loop of one's own iterates over the stream; what is
+        fitted has a batch size of its own.
 
     Attributes
     ----------
@@ -157,6 +159,7 @@ class Stream(Source):
         leg_rows: int = LEG_ROWS,
         part: tuple[int, int] = (0, 1),
         seed: int = 0,
+        batch_size: int = 256,
     ) -> None:
         self.shards, self.n_classes = shards, check_n_classes(shards.n_classes)
         self.memory, self.leg_rows = check_count(memory, "`memory`"), check_count(leg_rows, "`leg_rows`")
@@ -167,6 +170,8 @@ class Stream(Source):
         self._scale_found = False  # by the survey
         self.together: Processes | None = None
         self.seed = seed
+        self._rows_dealt = check_count(batch_size, "`batch_size`")
+        self._passes = 0  # that loops have begun
         self._held_out = (0.0, 0)  # a share, and at most so many rows
         self._below = np.zeros(1, dtype=np.int64)  # rows whose hash is below are held out
         self._survey: Survey | None = None
@@ -380,6 +385,17 @@ class Stream(Source):
                 yield Batch(rows[part], y[part], x[part])
         if (epoch + 1) % self.n_legs:
             self._readers[epoch + 1, runs.start] = reader
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Deal a pass in batches of inputs (B, ...) and labels, for a loop of one's own; each pass in another order."""
+        first = self.n_legs * self._passes
+        self._passes += 1
+        self.prepare([self.seed], self._rows_dealt, torch.device("cpu"))
+        for epoch in range(first, first + self.n_legs):
+            for batch in self.batches(epoch, slice(0, 1)):
+                assert batch.inputs is not None
+                for x, y in zip(batch.inputs, batch.labels):
+                    yield to_float(x[0]), y[0]
 
     def _steps_per_window(self, size: int) -> int:
         """How many steps of so many rows fit into half the memory."""

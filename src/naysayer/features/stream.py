@@ -136,6 +136,7 @@ def open_stream(
     leg_rows: int = LEG_ROWS,
     part: tuple[int, int] = (0, 1),
     digest: str | None = None,
+    batch_size: int = 256,
 ) -> Stream:
     """Open data that need not fit into memory, for :meth:`ComplementaryClassifier.fit` and :meth:`Population.fit`.
 
@@ -151,7 +152,7 @@ def open_stream(
     delimiter : what separates the values of CSV files.
     size : pixels of a side that images are brought to.
     memory : bytes for the two windows in which rows are shuffled; how many rows are read at a time follows from it.
-    leg_rows, part : as for :class:`~naysayer.engine.stream.Stream`.
+    leg_rows, part, batch_size : as for :class:`~naysayer.engine.stream.Stream`.
     digest : a text that tells batches from other ones, without which no training on batches resumes.
 
     Examples
@@ -160,7 +161,7 @@ def open_stream(
     >>> stream.survey().n_rows
     10
     """
-    options: dict[str, Any] = {"memory": memory, "leg_rows": leg_rows, "part": part}
+    options: dict[str, Any] = {"memory": memory, "leg_rows": leg_rows, "part": part, "batch_size": batch_size}
     places: Any = [source] if isinstance(source, (str, Path)) else source
     if callable(places) or not (isinstance(places, (list, tuple)) and places and isinstance(places[0], (str, Path))):
         if classes is None:

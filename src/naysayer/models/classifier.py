@@ -36,7 +36,7 @@ from naysayer.models.inputs import Inputs
 from naysayer.models.members import Examples, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
-from naysayer.models.streaming import Course, PackedCourse, fit_stream, partial_fit
+from naysayer.models.streaming import Course, PackedCourse, fit_stream, partial_fit, predict_stream, score_stream
 from naysayer.models.training import Trained, Training
 from naysayer.objectives import Objective
 
@@ -313,10 +313,24 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
     # ---- predicting -----------------------------------------------------------------------------------------
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """Estimate P(class | x), by all members together: (N, K)."""
+        """Estimate P(class | x), by all members together: (N, K); of a stream, in the order of its files."""
         check_is_fitted(self, "members_")
+        if isinstance(X, Stream):
+            return np.concatenate([p for _, p in predict_stream(self, X)])
         inputs = self._scaled(self._take(X, reset=False))
         return self.pool_.mix([member.probabilities(inputs) for member in self.members_]).astype(np.float32)
+
+    def score(self, X: Any, y_bar: Any = None, sample_weight: Any = None) -> float:
+        """Estimate the accuracy from labels alone; unbiased, so it may leave [0, 1] when they are few.
+
+        `sample_weight` (N,) says how much each example counts; None: all the same. A stream has the labels with it.
+        """
+        if not isinstance(X, Stream):
+            return super().score(X, y_bar, sample_weight)
+        check_is_fitted(self, "members_")
+        if y_bar is not None or sample_weight is not None:
+            raise ValueError("`y_bar` and `sample_weight` must be None where `X` is a stream, which has the labels")
+        return score_stream(self, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,16 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from naysayer.common.checks import check_count, to_numpy
+from naysayer.data.tables import some
 from naysayer.engine import process, processes
 from naysayer.engine.population import Population, pick_device
 from naysayer.engine.source import Resident
 from naysayer.engine.stack import Stack
-from naysayer.engine.stream import Stream
+from naysayer.engine.stream import Block, Stream, rows_of
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.measure.intervals import tail_probability
 from naysayer.measure.sample import take
+from naysayer.measure.tally import Tally
 from naysayer.models.candidates import OTHERS, Candidate, Parts, network_name
 from naysayer.models.members import Examples, Networks
 from naysayer.models.pooling import HeldOut, Pool
@@ -111,6 +114,30 @@ def _in_parts(candidate: Candidate) -> Candidate:
     if candidate.recipe.unlabelled or candidate.recipe.remembers:
         raise ValueError("`recipe` must be 'plain' for a stream or `partial_fit`; the others need all rows at once")
     return candidate
+
+
+def predict_stream(model: ComplementaryClassifier, stream: Stream) -> Iterator[tuple[Block, NDArray[np.float32]]]:
+    """Read the rows of a stream in the order of its files, each block with its probabilities."""
+    classes = getattr(stream.shards, "classes", np.arange(stream.n_classes))
+    if to_numpy(classes).tolist() != model.classes_.tolist():
+        raise ValueError(
+            f"the stream must have the classes of the model, {some(model.classes_.tolist())}; got "
+            f"{some(to_numpy(classes).tolist())}; pass them to open_stream as classes=model.classes_"
+        )
+    for shard, name in enumerate(stream.shards.names):
+        for block in stream.shards.blocks(shard):
+            with rows_of(name, block.first):
+                p = model.predict_proba(block.inputs)
+            yield block, p
+
+
+def score_stream(model: ComplementaryClassifier, stream: Stream) -> float:
+    """Estimate the accuracy on a stream, of which only counts are kept."""
+    tally = Tally(stream.n_classes, model.transition)
+    for block, p in predict_stream(model, stream):
+        tally.update(block.labels, p.argmax(axis=1))
+    sample, (predicted,) = tally.sample()
+    return float(sample.accuracy(predicted))
 
 
 # ---- some rows after others -------------------------------------------------------------------------------------
