@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
+import itertools
+import pickle
+import subprocess
+import sys
 import tarfile
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow
 import pyarrow.parquet
 import pytest
 import torch
 from PIL import Image
+from sklearn.base import clone
 
 from helpers import as_sets, assert_same_runs, is_rows, raises
 from naysayer import ComplementaryClassifier, Population, complement, networks, objectives, open_stream
@@ -173,13 +181,14 @@ def test_processes_part_the_shards_without_overlap(n_parts, sizes):
     assert sum(map(len, seen)) == 211
 
 
-def test_legs_do_not_depend_on_the_number_of_processes():
+@pytest.mark.parametrize("sizes", [[70, 130] * 3, [90, 170, 250, 90]])
+def test_legs_do_not_depend_on_the_number_of_processes(sizes):
     """Where a process has fewer shards than there are legs, they begin within shards, and miss no row."""
     X, _, y_bar = blobs(600)
     for n_parts in (1, 4):
         seen = []
         for rank in range(n_parts):
-            stream = Stream(Arrays(X, y_bar, [70, 130] * 3), leg_rows=100, memory=3000, part=(rank, n_parts))
+            stream = Stream(Arrays(X, y_bar, sizes), leg_rows=100, memory=3000, part=(rank, n_parts))
             assert stream.n_legs == 6
             stream.hold_out(0.1)
             for epoch in range(6, 12):
@@ -235,6 +244,41 @@ def test_a_pass_in_legs_resumes_in_its_middle(tmp_path):
     other = Stream(Arrays(X + 1, y_bar, [60] * 10), memory=8000, leg_rows=150)
     with raises("is of other data or settings"):
         population().fit(other, max_epochs=8, checkpoint=tmp_path / "c")
+
+
+def test_a_single_shard_has_legs_and_is_read_once_per_pass(tmp_path):
+    """A leg continues where the one before ended, whether it was read before or not."""
+    X, _, y_bar = blobs(601)
+    read = []
+
+    class Counted(Arrays):
+        def blocks(self, shard):
+            for block in super().blocks(shard):
+                read.append(len(block.inputs))
+                yield block
+
+    def stream():
+        found = Stream(Counted(X, y_bar, [601]), memory=8000, leg_rows=50)
+        found.hold_out(0.1)
+        return found
+
+    whole = population(batch_size=16).fit(stream(), max_epochs=24)
+    assert stream().n_legs == 12
+    assert sum(read) < 3.5 * 601  # to survey them, and two passes; not twelve times as much
+    population(batch_size=16).fit(stream(), max_epochs=5, checkpoint=tmp_path / "c")  # not half of the first pass
+    assert_same_runs(population(batch_size=16).fit(stream(), max_epochs=24, checkpoint=tmp_path / "c"), whole)
+    one, anew = stream(), stream()
+    one.prepare([0], 16, torch.device("cpu"))
+    legs = []
+    for epoch in range(12):
+        legs.append(torch.cat([batch.rows for batch in one.batches(epoch, slice(0, 1))]).flatten().tolist())
+        assert legs[-1] == dealt(anew, epoch)[0].tolist()
+    assert set().union(*legs) == set(range(one.n_rows))
+    assert one.n_rows < 601
+    assert sum(len(set(leg)) for leg in legs) - one.n_rows <= 12 * 4  # of what fills up the last batches
+    tiny = Stream(Arrays(X[:9], y_bar[:9], [9]), leg_rows=1)
+    tiny.hold_out(0.5)
+    assert set().union(*(dealt(tiny, epoch)[0].tolist() for epoch in range(tiny.n_legs))) == set(range(tiny.n_rows))
 
 
 def test_a_thread_reads_ahead_and_hands_on_what_goes_wrong():
@@ -398,6 +442,65 @@ def test_a_sample_keeps_the_rows_it_takes_and_no_more(folder, monkeypatch):
     assert max(alive) <= 2
 
 
+PEAK = """
+import sys
+import torch
+from naysayer import open_stream
+
+def peak():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1000
+
+def read(place):
+    stream = open_stream(place, memory=8 << 20, **({} if place.endswith(".tar") else {"label": "answer"}))
+    stream.hold_out(0.1)
+    stream.prepare([0], 8, torch.device("cpu"))
+    for batch in stream.batches(0, slice(0, 1)):
+        pass
+
+torch.set_num_threads(1)
+read(sys.argv[1])
+before = peak()
+read(sys.argv[2])
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells a process's peak of memory")
+@pytest.mark.parametrize("kind", ["csv", "tar"])
+def test_memory_is_bounded_however_wide_a_row_is(tmp_path, kind):
+    """Beyond what a small file takes; whole blocks of the large one would take several times the bound."""
+    small, large = tmp_path / f"small.{kind}", tmp_path / f"large.{kind}"
+    for path, n in ((small, 100), (large, 6000 if kind == "csv" else 200)):
+        if kind == "csv":
+            values = np.random.default_rng(0).normal(size=(50, 200))
+            lines = [",".join(map(repr, row.tolist())) for row in values]
+            with path.open("w") as file:
+                file.write(",".join(f"x{j}" for j in range(200)) + ",answer\n")
+                file.writelines(f"{lines[i % 50]},!{NAMES[i % K]}\n" for i in range(n))
+        else:
+            pictures = [image(color, side=400 if n > 100 else 8) for color in ("red", "green", "blue")]
+            members = [(f"{i}.png", pictures[i % 3]) for i in range(n)]
+            tar(path, [pair for i in range(n) for pair in (members[i], (f"{i}.cls", b"!%d" % (i % 3)))])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PEAK, small, large], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 100  # MB
+
+
+def test_blocks_of_rows_follow_from_memory(tmp_path):
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(f"x{j}" for j in range(50)), *[",".join("1" * 50)] * 300]))
+    for memory, rows in ((1 << 20, 80), (1 << 18, 20), (1, 1), (1 << 30, 300)):
+        tables = TableShards(tmp_path / "wide.csv", memory=memory)
+        sizes = [piece.table.n_rows for piece in tables.pieces(0)]
+        assert sum(sizes) == 300
+        assert rows <= max(sizes) < 1.1 * rows
+    assert TableShards(tmp_path / "wide.csv", memory=1).sample(None, "x0").n_rows == 300  # enough to tell columns by
+    with raises("`memory` must be a whole number of at least 1"):
+        TableShards(tmp_path / "wide.csv", memory=0)
+
+
 def test_csv_is_read_as_parquet_is(folder, tmp_path):
     X, _, y_bar = blobs()
     for i, part in enumerate(np.array_split(np.arange(600), 3)):
@@ -498,7 +601,8 @@ def test_loaders_and_functions_give_batches():
     data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(y_bar))
     loader = torch.utils.data.DataLoader(data, batch_size=64)
     whole = population().fit(X, y_bar, max_epochs=2)
-    for source in (loader, lambda: iter(loader), [(X[:100], y_bar[:100]), (X[100:], y_bar[100:])]):
+    nothing = (X[:0], y_bar[:0])
+    for source in (loader, lambda: iter(loader), [nothing, (X[:100], y_bar[:100]), nothing, (X[100:], y_bar[100:])]):
         assert_same_runs(population().fit(open_stream(source, classes=range(K)), max_epochs=2), whole, 1e-6)
     with raises("batches must be there to be read several times; got an iterator"):
         open_stream(iter(loader), classes=range(K))
@@ -517,8 +621,36 @@ def test_loaders_and_functions_give_batches():
     changing.survey()
     with raises("batches must be the same in every pass; the first has changed"):
         dealt(changing)
-    with raises("to resume from a checkpoint, a stream must be of files"):
+    with raises(
+        "to resume from a checkpoint, a stream must be of files, or of batches that `digest` tells from others"
+    ):
         changing.digest()
+
+
+def test_several_loaders_are_shards_and_a_digest_lets_them_resume(tmp_path):
+    X, _, y_bar = blobs(300)
+    parts = [torch.utils.data.TensorDataset(torch.tensor(X[i::3]), torch.tensor(y_bar[i::3])) for i in range(3)]
+    loaders = [torch.utils.data.DataLoader(part, batch_size=32) for part in parts]
+
+    def stream(digest="the first", **options):
+        return open_stream([loaders[0], lambda: loaders[1], loaders[2]], classes=range(K), digest=digest, **options)
+
+    found = stream()
+    assert found.survey().n_rows == 300
+    assert found.sizes.tolist() == [100] * 3
+    assert found.shards.names == ["DataLoader 0", "function 1", "DataLoader 2"]
+    assert set(dealt(found)[0]) == set(range(300))
+    whole = population().fit(stream(leg_rows=60), max_epochs=8)
+    population().fit(stream(leg_rows=60), max_epochs=3, checkpoint=tmp_path / "c")
+    assert_same_runs(population().fit(stream(leg_rows=60), max_epochs=8, checkpoint=tmp_path / "c"), whole)
+    with raises("is of other data or settings"):
+        population().fit(stream("another", leg_rows=60), max_epochs=8, checkpoint=tmp_path / "c")
+    with raises("a stream must hold at least one row; got none"):
+        open_stream([], classes=range(K)).survey()
+    with raises("DataLoader 1: `y_bar` must hold the classes 0, 1; got"):
+        open_stream([[(X[:1], [1])].__iter__, loaders[1]], classes=[0, 1]).survey()
+    with raises("`digest` must be left out for files, which are known by their names, sizes and times"):
+        open_stream("insects.parquet", label="answer", digest="x")
 
 
 # ---- bad files --------------------------------------------------------------------------------------------------
@@ -552,8 +684,8 @@ def test_bad_files_are_named(folder, tmp_path):
     for columns, words in [
         ({"x0": X[:, 0], "answer": answers(y_bar)}, "it has no column 'x1'"),
         (
-            {f"x{j}": X[:, j].astype(float) for j in range(5)} | {"answer": answers(y_bar)},
-            "column 'x0' is double there, and",
+            {f"x{j}": X[:, j].astype(str) for j in range(5)} | {"answer": answers(y_bar)},
+            "column 'x0' is string there, and",
         ),
         ({f"x{j}": X[:, j] for j in range(6 - 1)} | {"answer": answers(y_bar), "z": y_bar}, "it has a column 'z' more"),
         ({"answer": answers(y_bar)} | {f"x{j}": X[:, j] for j in range(5)}, "they are in another order"),
@@ -639,6 +771,83 @@ def test_a_column_of_texts_that_do_not_repeat_is_no_label(tmp_path, monkeypatch)
     with raises("column 'answer' must hold labels, which repeat themselves; got more than 20 different values"):
         open_stream(write(tmp_path / "t", X, [f"!{i}" for i in range(30)]), label="answer")
 
+    sets = [f"!a{i} !b{j}" for i in range(6) for j in range(5)]  # of 11 classes
+    with raises("got more than 20 different values; is it the right column?"):
+        open_stream(write(tmp_path / "u", X, sets), label="answer")
+    monkeypatch.setattr(files, "MOST_LABELS", 5)
+    few = [f"!{a} !{b}" for a, b in itertools.permutations("abc", 2)] * 5  # 6 sets of 3 classes
+    with raises("got more than 5 different values"):
+        open_stream(write(tmp_path / "v", X, few), label="answer")
+
+
+def test_sets_of_labels_may_be_more_than_labels(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_LABELS", 150)
+    X, _, _ = blobs(220)
+    names = list("abcdefghijkl")
+    place = write(tmp_path / "t", X, [f"!{a} !{b} !{c}" for a, b, c in itertools.combinations(names, 3)])
+    for classes in (names, None):
+        assert read(open_stream(place, label="answer", classes=classes))[1].sum() == 3 * 220
+    for name, most in (("_BYTES_OF_SETS", 12 * 210), ("MOST_SETS", 200)):
+        monkeypatch.setattr(files, name, most)
+        with raises(f"got more than {210 if name[0] == '_' else 200} different values; is it the right column?"):
+            open_stream(place, label="answer", classes=names)
+
+
+def test_parquet_of_pandas_is_one_table_whatever_its_index_and_kinds_of_numbers(tmp_path):
+    """A filter leaves an index, a missing value makes whole numbers floats, a column without values has no type."""
+    X, _, y_bar = blobs(90)
+    frame = pandas.DataFrame({"x0": X[:, 0], "n": np.arange(90), "t": ["a", "b", "c"] * 30, "answer": answers(y_bar)})
+    for i in range(3):
+        part = frame[30 * i : 30 * i + 30]
+        part = part.reset_index(drop=True) if i == 0 else part.set_axis(pandas.Index(part.index.tolist()))
+        if i == 1:
+            part = part.assign(n=part.n.astype(float).where(part.n != 40), t=None)
+        part.to_parquet(tmp_path / f"{i}.parquet")
+    kinds = [pyarrow.parquet.read_schema(tmp_path / f"{i}.parquet") for i in range(3)]
+    assert [kind.names[-1] == "__index_level_0__" for kind in kinds] == [False, True, True]
+    assert len({kind.field("n").type for kind in kinds}) == 2
+    for paths in ([0, 1, 2], [1, 0, 2]):
+        tables = TableShards([tmp_path / f"{i}.parquet" for i in paths])
+        assert tables.columns == ["x0", "n", "t", "answer"]
+        table = tables.sample(90, without="answer")
+        n = np.where(np.arange(90) == 40, np.nan, np.arange(90.0))
+        np.testing.assert_array_equal(table.columns["n"], np.concatenate([n[30 * i : 30 * i + 30] for i in paths]))
+        assert sum(value is None for value in table.columns["t"]) == 30
+        assert open_stream(tables.files, label="answer").survey().n_rows == 90
+
+
+def test_places_must_be_of_one_file_system(folder):
+    import fsspec
+
+    memory, local = fsspec.filesystem("memory"), sorted(map(str, folder.glob("*.parquet")))
+    memory.pipe("/naysayer-mixed/0.parquet", (folder / "part-0.parquet").read_bytes())
+    try:
+        for other in (local[1], f"file://{local[1]}"):
+            for places in (["memory://naysayer-mixed/0.parquet", other], [other, "memory://naysayer-mixed/0.parquet"]):
+                with raises(f"all addresses of one file system; got {places[0]} and {places[1]}; copy them to one"):
+                    open_stream(places, label="answer")
+    finally:
+        memory.rm("/naysayer-mixed", recursive=True)
+
+
+def test_a_file_that_was_replaced_is_other_data(tmp_path):
+    """Also where a file system tells neither a time nor a tag by the names that most use."""
+    import fsspec
+
+    memory = fsspec.filesystem("memory")  # which tells when a file was created
+    memory.pipe("/naysayer-digest/a.csv", b"x,answer\n1,!a\n2,!b\n")
+    try:
+        first = files.digest_of(["/naysayer-digest/a.csv"], memory)
+        assert files.digest_of(["/naysayer-digest/a.csv"], memory) == first
+        memory.pipe("/naysayer-digest/a.csv", b"x,answer\n1,!a\n3,!b\n")
+        assert files.digest_of(["/naysayer-digest/a.csv"], memory) != first
+    finally:
+        memory.rm("/naysayer-digest", recursive=True)
+    told = [
+        files._version({"size": 3, name: value}) for name in ("etag", "last_modified", "of its own") for value in "ab"
+    ]
+    assert all(one != other for one, other in zip(told[::2], told[1::2], strict=True))
+
 
 def test_parquet_needs_pyarrow(folder, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.dataset", None)
@@ -688,6 +897,49 @@ def test_a_classifier_learns_from_a_stream_and_is_saved(folder, tmp_path):
     assert (again.predict_proba(inputs) == model.predict_proba(inputs)).all()
     repeated = ComplementaryClassifier(max_epochs=8, random_state=0).fit(open_stream(folder, label="answer"))
     assert (repeated.predict_proba(inputs) == model.predict_proba(inputs)).all()
+
+
+def test_a_stream_is_predicted_and_scored_as_its_rows_are(folder, tmp_path):
+    stream = open_stream(folder, label="answer")
+    model = ComplementaryClassifier("forward", lr=0.01, max_epochs=2, random_state=0).fit(stream)
+    inputs, labels = read(stream)
+    assert (model.predict(stream) == model.predict(inputs)).all()
+    assert (model.predict_proba(stream) == model.predict_proba(inputs)).all()
+    assert model.score(stream) == pytest.approx(model.score(inputs, np.array(NAMES)[labels]))
+    with raises("`y_bar` and `sample_weight` must be None where `X` is a stream"):
+        model.score(stream, labels)
+    two = open_stream([(inputs[:4], ["ant", "bee", "ant", "bee"])], classes=["bee", "ant"])
+    with raises("the stream must have the classes of the model, ant, bee, cat, dog; got bee, ant; pass them to open"):
+        model.predict(two)
+
+
+def test_a_loop_of_ones_own_goes_over_a_stream(folder):
+    """Each pass gives every row to train on, in another order, with its label, scaled if it was asked to."""
+    for options in ({"memory": 6000}, {"leg_rows": 150}):
+        stream = open_stream(folder, label="answer", columns=Columns(), batch_size=50, **options)
+        inputs, labels = read(stream)
+        label = {row.tobytes(): k for row, k in zip(inputs, labels)}
+        orders = []
+        for _ in range(2):
+            batches = list(stream)
+            assert all(x.shape == (len(x), 5) and x.dtype == torch.float32 and len(x) <= 50 for x, _ in batches)
+            x, y = (torch.cat(part) for part in zip(*batches))
+            assert [label[row.numpy().tobytes()] for row in x] == y.tolist()
+            assert 600 <= len(x) < 600 + len(batches)  # what fills up the last one of each leg comes again
+            assert {row.numpy().tobytes() for row in x} == set(label)
+            orders.append(x)
+        assert (orders[0] != orders[1]).any()
+    stream.standardize(np.full(5, 1.0), np.full(5, 2.0))
+    x = torch.cat([x for x, _ in stream])
+    assert {row.numpy().tobytes() for row in x} == {((row - 1) / 2).tobytes() for row in inputs}
+    pixels = open_stream([(np.full((8, 3, 2, 2), 255, np.uint8), [0, 1] * 4)], classes=[0, 1], batch_size=4)
+    assert [x.unique().tolist() for x, _ in pixels] == [[1.0], [1.0]]
+    with raises("`batch_size` must be a whole number of at least 1"):
+        open_stream(folder, label="answer", batch_size=0)
+    parts = [open_stream(folder, label="answer", part=(rank, 2), batch_size=50) for rank in range(2)]
+    dealt_rows = [{row.numpy().tobytes() for x, _ in part for row in x} for part in parts]
+    assert dealt_rows[0] | dealt_rows[1] == set(label)
+    assert not dealt_rows[0] & dealt_rows[1]
 
 
 def test_a_streamed_classifier_is_the_population_that_arrays_train(folder):
@@ -786,7 +1038,37 @@ def test_partial_fit_learns_from_parts_and_judges_before_it_learns():
         again.partial_fit(X[i : i + 200], y_bar[i : i + 200], classes=range(K))
     assert (again.predict_proba(X) == model.predict_proba(X)).all()
     model.set_params(method="forward", lr=0.01, max_epochs=1, n_seeds=1).fit(X, y_bar)  # forgets it
-    assert not hasattr(model, "_course")
+    with raises("`partial_fit` must continue what it began, and this model was trained by `fit`; pass all rows to"):
+        model.partial_fit(X[:20], y_bar[:20])
+
+
+@pytest.mark.parametrize("name", ["forward", "ascent"])
+def test_copies_of_a_model_continue_partial_fit_where_it_was(tmp_path, name):
+    """Weights, optimiser and counts of labels come along: what is copied learns as the model itself does."""
+    X, y, y_bar = blobs(900)
+    y_bar = mixed(y)
+    model = ComplementaryClassifier(name, classes=range(K), hidden=(8,))  # its seed is drawn once
+    for i in range(0, 600, 100):
+        model.partial_fit(X[i : i + 100], y_bar[i : i + 100])
+    model.save(tmp_path / "model")
+    copies = [
+        pickle.loads(pickle.dumps(model)),
+        copy.deepcopy(model),
+        ComplementaryClassifier.load(tmp_path / "model", device="cpu"),
+    ]
+    copies[2].save(tmp_path / "again")  # as it was loaded
+    copies.append(ComplementaryClassifier.load(tmp_path / "again", device="cpu"))
+    before = model.predict_proba(X)
+    for one in (model, *copies):
+        for i in range(600, 900, 150):
+            one.partial_fit(X[i : i + 150], y_bar[i : i + 150])
+        assert one.estimated_accuracy_ == model.estimated_accuracy_
+        assert (one.predict_proba(X) == model.predict_proba(X)).all()
+    assert (model.predict_proba(X) != before).any()
+    assert not hasattr(clone(model), "_course")
+    changed = pickle.loads(pickle.dumps(model)).set_params(hidden=(9,))
+    with raises("the model must keep the settings it learned by; its network, objective or optimizer has changed"):
+        changed.partial_fit(X[:20], y_bar[:20])
 
 
 def test_partial_fit_goes_on_as_one_loop_over_all_batches_would():

@@ -30,11 +30,11 @@ from helpers import as_sets, fork, is_rows, of_all_workers, raises, random_trans
 from naysayer import ComplementaryClassifier, Population, cli, complement, networks, objectives, open_stream
 from naysayer.common.files import read_tensors
 from naysayer.common.reduce import ended
+from naysayer.data import stream as stream_module
 from naysayer.engine import population as population_module
 from naysayer.engine import processes
 from naysayer.engine.recipe import Consistency
 from naysayer.engine.source import Batch, Source
-from naysayer.features import stream as stream_module
 
 ROOT = Path(__file__).parent.parent
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")

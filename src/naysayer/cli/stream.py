@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from naysayer.cli.places import Evaluation, judge
 from naysayer.common.checks import check_count
-from naysayer.data.stream import BLOCK_ROWS, Piece, StreamLabels, TableShards, table_labels
+from naysayer.data.stream import Piece, StreamLabels, TableShards, table_labels
 from naysayer.engine.stream import MEMORY, Stream, rows_of
 from naysayer.features.stream import encoded_table
 from naysayer.features.tables import Columns, TableEncoder
 from naysayer.measure.tally import Tally
 from naysayer.models.classifier import ComplementaryClassifier
 from naysayer.models.encoded import EncodedModel
-
-BYTES_PER_VALUE = 64  # of a row that is being read, encoded and predicted, all copies of it together
 
 
 def train(
@@ -50,11 +48,7 @@ def train(
 
 def open_tables(places: Sequence[str], delimiter: str | None, memory: int | None) -> TableShards:
     """Open tables, to be read so many rows at a time that they fit into a number of MB."""
-    tables = TableShards(places, delimiter)
-    if memory is not None:
-        most = (check_count(memory, "--memory") << 20) // (BYTES_PER_VALUE * max(1, len(tables.columns)))
-        tables.block_rows = max(1, min(BLOCK_ROWS, most))
-    return tables
+    return TableShards(places, delimiter, MEMORY if memory is None else check_count(memory, "--memory") << 20)
 
 
 def predictions(

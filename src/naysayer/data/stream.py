@@ -14,13 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naysayer.common.checks import near
+from naysayer.common.checks import check_count, near
 from naysayer.data.labels import kind_of, read_labels
 from naysayer.data.tables import DataTable, arrow_column, check_delimiter, csv_blocks, is_index, parsing, some
+from naysayer.engine.stream import MEMORY
+from naysayer.labels.reading import named_classes
 
 ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".tar": "tar"}
 BLOCK_ROWS = 1 << 16
+SAMPLE_ROWS = 50_000  # by which the columns of a table are told
+_BYTES_PER_VALUE = 128  # of a text and what becomes of it, all copies together
+_FEWEST_SAMPLED = 1000
 MOST_LABELS = 100_000  # different ones in a column
+MOST_SETS = 1_000_000  # where these are sets of fewer classes
+_BYTES_OF_SETS = 1 << 28  # a byte for each of their classes
 _PATTERN = re.compile(r"[*?[]")
 
 Array = NDArray[Any]
@@ -48,7 +55,7 @@ def find_files(places: Place | Iterable[Place]) -> tuple[Any, list[str]]:
     -------
     the file system, of fsspec, or None where it is that of this machine; and the paths, all of one kind.
     """
-    system: Any = None
+    systems: list[Any] = []
     found: list[str] = []
     places = [places] if isinstance(places, (str, Path)) else list(places)
     for place in map(str, places):
@@ -56,22 +63,29 @@ def find_files(places: Place | Iterable[Place]) -> tuple[Any, list[str]]:
             import fsspec
 
             try:
-                system, path = fsspec.core.url_to_fs(place)
+                own, path = fsspec.core.url_to_fs(place)
             except (ValueError, ImportError) as error:  # of a package that it needs for this address
                 raise ValueError(f"a stream's address must be one that fsspec can open; got {place}; {error}") from None
-            here = _within(path, system.exists, system.isdir, system.find, system.glob)
+            here = _within(path, own.exists, own.isdir, own.find, own.glob)
         else:
+            own = None
             here = _within(place, lambda p: Path(p).exists(), lambda p: Path(p).is_dir(), _walk, glob.glob)
         if not here:
-            what = "no tables or tars in" if _exists(place, system) else "no file at"
+            what = "no tables or tars in" if _exists(place, own) else "no file at"
             raise FileNotFoundError(f"{what} {place}")
+        systems.append(own)
+        if own != systems[0]:
+            raise ValueError(
+                f"places of a stream must all be paths of this machine, or all addresses of one file system; got "
+                f"{places[0]} and {place}; copy them to one"
+            )
         found += here
     if not found:
         raise FileNotFoundError("a stream needs at least one file; got none")
     kinds = {ENDINGS.get(Path(path).suffix.lower(), Path(path).suffix or "no ending") for path in found}
     if len(kinds) > 1 or not kinds <= set(ENDINGS.values()):
         raise ValueError(f"files of a stream must all end in one of {', '.join(ENDINGS)}; got {some(sorted(kinds))}")
-    return system, list(dict.fromkeys(found))
+    return systems[0], list(dict.fromkeys(found))
 
 
 def _within(path: str, exists: Any, is_folder: Any, walk: Any, match: Any) -> list[str]:
@@ -101,6 +115,12 @@ class TableShards:
 
     Folders named ``key=value`` add a column. All files must have the columns of the first.
 
+    Parameters
+    ----------
+    places : the files, as for :func:`find_files`.
+    delimiter : what separates the values of CSV files.
+    memory : bytes that rows may take while they are read, which bounds how many are read at a time.
+
     Attributes
     ----------
     names : the file of each shard.
@@ -108,10 +128,8 @@ class TableShards:
     columns : all names of columns, those of folders included.
     """
 
-    def __init__(
-        self, places: Place | Iterable[Place], delimiter: str | None = None, block_rows: int = BLOCK_ROWS
-    ) -> None:
-        self.block_rows = block_rows
+    def __init__(self, places: Place | Iterable[Place], delimiter: str | None = None, memory: int = MEMORY) -> None:
+        self.memory = check_count(memory, "`memory`")
         self.system, self.files = find_files(places)
         kind = ENDINGS[Path(self.files[0]).suffix.lower()]
         if kind == "tar":
@@ -129,10 +147,16 @@ class TableShards:
             )
         else:
             self._open_parquet()
+        self.block_rows = max(1, min(BLOCK_ROWS, self._rows_within(self.memory // 2)))
+
+    def _rows_within(self, memory: int) -> int:
+        """How many rows of numbers and short texts so many bytes hold while they are read."""
+        return memory // (_BYTES_PER_VALUE * max(1, len(self.columns)))
 
     def _open_parquet(self) -> None:
         """Read what the files say of themselves: columns, and the rows of each row group."""
         try:
+            import pyarrow
             import pyarrow.dataset as datasets
         except ImportError:
             raise ImportError(
@@ -142,15 +166,16 @@ class TableShards:
         form = datasets.ParquetFileFormat(default_fragment_scan_options=scan)
         with parsing(self.files[0], "Parquet"):
             found = datasets.dataset(self.files, format=form, filesystem=self.system, partitioning="hive")
-        self._schema, self.names, self.sizes = found.schema, [], []
+        self.names, self.sizes = [], []
         self.columns = [name for name in found.schema.names if not is_index(name)]
-        same = None
+        same: Any = None
         for fragment in found.get_fragments():
             with parsing(fragment.path, "Parquet"):
-                schema, groups = fragment.physical_schema, fragment.split_by_row_group()
-            same = same or schema
-            if not schema.equals(same):
+                schema, groups = _without_index(fragment.physical_schema), fragment.split_by_row_group()
+            same = schema if same is None else same
+            if (joined := _joined(same, schema)) is None:
                 raise ValueError(f"{fragment.path} must have the columns of {self.files[0]}; {_differs(same, schema)}")
+            same = joined
             start = 0
             for group in groups:
                 n = group.row_groups[0].num_rows
@@ -159,6 +184,8 @@ class TableShards:
                 self._fragments.append(group)
                 self._starts.append(start)
                 start += n
+        folders = [found.schema.field(name) for name in self.columns if name not in same.names]
+        self._schema = pyarrow.schema([*same, *folders])
         if not sum(self.sizes):
             raise ValueError(f"a stream must hold at least one row; got none in {some(self.files)}")
 
@@ -229,20 +256,29 @@ class TableShards:
         path, first = self.names[shard], 0
         folder = Path(path).parent if self.system is None else None
         with still_there(path), self._open(path) as file:
-            for names, rows in csv_blocks(file, path, self._separator(path)):
+            for names, rows in csv_blocks(file, path, self._separator(path), self.block_rows):
                 if names != self.columns:
                     raise ValueError(
                         f"{path} must stay as it is while it is read; its columns have changed; begin anew"
                     )
                 if not rows:
                     continue
-                by_name = dict(zip(names, zip(*rows)))
-                table = DataTable({name: np.array(by_name[name], dtype=object) for name in columns}, folder)
-                yield Piece(first, table, None if label is None else _coded(by_name[label]))
-                first += len(rows)
+                n, by_name = len(rows), dict(zip(names, zip(*rows)))
+                rows.clear()
+                told = None if label is None else _coded(by_name[label])
+                table = DataTable({name: np.array(by_name.pop(name), dtype=object) for name in columns}, folder)
+                del by_name
+                piece = [Piece(first, table, told)]
+                del table, told
+                yield piece.pop()  # none of it is kept while the next rows are read
+                first += n
 
-    def sample(self, n_rows: int, without: str) -> DataTable:
-        """Give some rows, the first ones of shards all over the table, by which to tell what its columns are."""
+    def sample(self, n_rows: int | None, without: str) -> DataTable:
+        """Give some rows, the first ones of shards all over the table, by which to tell what its columns are.
+
+        None takes as many as memory holds, from 1,000 to 50,000.
+        """
+        n_rows = min(SAMPLE_ROWS, max(_FEWEST_SAMPLED, self._rows_within(self.memory))) if n_rows is None else n_rows
         shards = np.unique(np.linspace(0, len(self.names) - 1, 64).astype(int))
         each = -(-n_rows // len(shards))
         found: list[DataTable] = []
@@ -260,6 +296,31 @@ class TableShards:
     def digest(self) -> str:
         """Give what tells these files from others: their names, sizes and times."""
         return digest_of(self.files, self.system)
+
+
+def _without_index(schema: Any) -> Any:
+    """Leave out the indices of pandas, which some of its files have and others not."""
+    import pyarrow
+
+    return pyarrow.schema([field for field in schema if not is_index(field.name)])
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """Give the schema that holds the values of two, or None: whole numbers become floats where one file has these."""
+    import pyarrow
+
+    if one.names != other.names:
+        return None
+    fields = []
+    for a, b in zip(one, other):
+        kinds = [kind for kind in dict.fromkeys((a.type, b.type)) if not pyarrow.types.is_null(kind)]
+        numbers = [pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) for kind in kinds]
+        if len(kinds) > 1 and all(numbers):
+            kinds = [pyarrow.int64() if all(map(pyarrow.types.is_signed_integer, kinds)) else pyarrow.float64()]
+        if len(kinds) > 1:
+            return None
+        fields.append(pyarrow.field(a.name, *kinds or [a.type]))
+    return pyarrow.schema(fields)
 
 
 def _differs(one: Any, other: Any) -> str:
@@ -314,11 +375,15 @@ def digest_of(files: list[str], system: Any) -> str:
     for path in files:
         info = {} if system is None else system.info(path)
         stat = Path(path).stat() if system is None else None
-        told = (
-            (stat.st_size, stat.st_mtime_ns) if stat else (info.get("size"), str(info.get("mtime", info.get("ETag"))))
-        )
+        told: tuple[Any, ...] = (stat.st_size, stat.st_mtime_ns) if stat else (info.get("size"), str(_version(info)))
         digest.update(repr((path, told)).encode())
     return digest.hexdigest()
+
+
+def _version(info: dict[str, Any]) -> Any:
+    """Give what a file system says that tells one content of a file from another: a time, or a tag."""
+    named = ("mtime", "ETag", "etag", "LastModified", "last_modified", "updated", "created")
+    return next((info[name] for name in named if info.get(name) is not None), info)
 
 
 # ---- labels -----------------------------------------------------------------------------------------------------
@@ -351,6 +416,7 @@ class StreamLabels:
         self._place: dict[Any, int] = {}
         seen: list[tuple[str, int]] = []  # where each value occurs first
         counts: Counter[Any] = Counter()
+        most = MOST_LABELS
         self.sizes: list[int] = []
         for name, blocks in pieces:
             self.sizes.append(0)
@@ -362,9 +428,11 @@ class StreamLabels:
                     if value not in self._place:
                         self._place[value] = len(seen)
                         seen.append((name, first + int(np.argmax(codes == code))))
-                if len(seen) > MOST_LABELS:
+                if len(seen) > most:
+                    most = self._most(classes)
+                if len(seen) > most:
                     raise ValueError(
-                        f"column {column!r} must hold labels, which repeat themselves; got more than {MOST_LABELS:,} "
+                        f"column {column!r} must hold labels, which repeat themselves; got more than {most:,} "
                         f"different values; is it the right column?"
                     )
         distinct = np.empty(len(seen), dtype=object)
@@ -379,6 +447,16 @@ class StreamLabels:
             name, row = seen[int(at[1])]
             raise ValueError(f"{name}: {str(error).replace(at[0], f'at row {row}')}") from None
         self.said = self._sentence(counts, ordinary)
+
+    def _most(self, classes: Sequence[Any] | None) -> int:
+        """How many different labels there may be: more of them if they are sets of far fewer classes."""
+        try:
+            names = named_classes(self._place) if classes is None else classes
+        except ValueError:  # no labels as we read them
+            return MOST_LABELS
+        if 10 * len(names) >= len(self._place):
+            return MOST_LABELS
+        return max(MOST_LABELS, min(MOST_SETS, _BYTES_OF_SETS // len(names)))
 
     def _sentence(self, counts: Counter[Any], ordinary: bool) -> str:
         """Say how many labels there are of each kind."""

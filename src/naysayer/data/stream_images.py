@@ -15,9 +15,10 @@ from naysayer.common.checks import check_count
 from naysayer.data.items import IMAGE_ENDINGS
 from naysayer.data.stream import Place, StreamLabels, digest_of, find_files, opened, still_there
 from naysayer.data.tables import parsing
-from naysayer.engine.stream import Block
+from naysayer.engine.stream import MEMORY, Block
 
 BLOCK_IMAGES = 256
+_BLOCK_SHARE = 8  # of the memory, that a block's images may take
 
 
 def _check_end(file: Any) -> None:
@@ -39,6 +40,7 @@ class TarShards:
     label : the ending of the files with labels.
     classes, ordinary : as for :func:`~naysayer.data.labels.read_labels`.
     size : pixels of a side that all images are brought to; None: they must all have one size.
+    memory : bytes, of which the images that are read at a time take an eighth.
     """
 
     def __init__(
@@ -48,7 +50,9 @@ class TarShards:
         classes: Sequence[Any] | None = None,
         ordinary: bool = False,
         size: int | None = None,
+        memory: int = MEMORY,
     ) -> None:
+        self.memory = check_count(memory, "`memory`")
         self.system, self.names = find_files(places)
         if Path(self.names[0]).suffix.lower() != ".tar":
             raise ValueError(f"images must come in tars; got {self.names[0]}")
@@ -66,9 +70,10 @@ class TarShards:
         for key, parts in self._examples(name, lambda ending: ending == self.label or f".{ending}" in IMAGE_ENDINGS):
             images.append(self._decoded(name, key, parts))
             texts.append(parts[self.label].decode(errors="replace"))
-            if len(images) == BLOCK_IMAGES:
-                yield self._block(images, texts, name, first)
-                first, images, texts = first + len(images), [], []
+            if len(images) >= min(BLOCK_IMAGES, self.memory // _BLOCK_SHARE // images[0].nbytes):
+                n, block = len(images), [self._block(images, texts, name, first)]
+                first, images, texts = first + n, [], []
+                yield block.pop()  # nothing of it is kept while the next images are read
         if images:
             yield self._block(images, texts, name, first)
 

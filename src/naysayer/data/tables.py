@@ -182,8 +182,11 @@ def _read_csv(path: Path, delimiter: str) -> _Columns:
     return names, [column.array() for column in columns]
 
 
-def csv_blocks(file: Any, path: Path | str, delimiter: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+def csv_blocks(
+    file: Any, path: Path | str, delimiter: str, most: int | None = None
+) -> Iterator[tuple[list[str], list[list[str]]]]:
     """Read bytes of text with a delimiter, some rows at a time, and first none: the names of the columns, and rows."""
+    most = _ROWS if most is None else most
     names: list[str] = []
     rows: list[list[str]] = []
     with io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
@@ -203,7 +206,7 @@ def csv_blocks(file: Any, path: Path | str, delimiter: str) -> Iterator[tuple[li
                         f"{path} must have {len(names)} values on each line, as its header has; "
                         f"got {len(row)} at line {reader.line_num}"
                     )
-                if len(rows) == _ROWS:
+                if len(rows) == most:
                     yield names[index:], rows
                     rows = []
         except csv.Error as error:

@@ -41,6 +41,7 @@ _TWICE_63 = 1 << 63
 
 T = TypeVar("T")
 Array = NDArray[Any]
+Rows = tuple[Array, Array, int]  # inputs, labels, and the number of the first of them among all rows to train on
 
 
 class Block(NamedTuple):
@@ -131,6 +132,8 @@ class Stream(Source):
     seed : of the shards' order and of what is held out; the order of rows is each run's own.
     part : (r, R): deal only the r-th of R parts of the shards, and of each batch, for one of R processes. All have the
         same number of steps; who has fewer rows deals fewer in each. Under torchrun it goes by itself.
+    batch_size : rows of a batch, of all parts together, where a loop of one's own iterates over the stream; what is
+        fitted has a batch size of its own.
 
     Attributes
     ----------
@@ -156,6 +159,7 @@ class Stream(Source):
         leg_rows: int = LEG_ROWS,
         part: tuple[int, int] = (0, 1),
         seed: int = 0,
+        batch_size: int = 256,
     ) -> None:
         self.shards, self.n_classes = shards, check_n_classes(shards.n_classes)
         self.memory, self.leg_rows = check_count(memory, "`memory`"), check_count(leg_rows, "`leg_rows`")
@@ -166,6 +170,8 @@ class Stream(Source):
         self._scale_found = False  # by the survey
         self.together: Processes | None = None
         self.seed = seed
+        self._rows_dealt = check_count(batch_size, "`batch_size`")
+        self._passes = 0  # that loops have begun
         self._held_out = (0.0, 0)  # a share, and at most so many rows
         self._below = np.zeros(1, dtype=np.int64)  # rows whose hash is below are held out
         self._survey: Survey | None = None
@@ -312,7 +318,7 @@ class Stream(Source):
         if self.sizes is None:
             self.survey()
         assert self.sizes is not None
-        return int(max(1, min((self.sizes > 0).sum(), round(self.sizes.sum() / self.leg_rows))))
+        return int(max(1, round(self.sizes.sum() / self.leg_rows)))
 
     # ---- a source -----------------------------------------------------------------------------------------------
 
@@ -329,6 +335,7 @@ class Stream(Source):
         _check_part(self.part, self.train_sizes)
         self.n_rows = int(self.train_sizes.sum())
         self._seeds = torch.tensor(list(seeds), device=device)
+        self._readers: dict[tuple[int, int], _Reader] = {}  # of the next leg, which begins where one has ended
         (rank, size), n = (0, 1) if self.together is None else self.part, len(found.held_out[0])
         x, y = (part[rank * n // size : (rank + 1) * n // size] for part in found.held_out)
         self._judging = (torch.from_numpy(self.ready(x)).to(device), torch.from_numpy(y).to(device))
@@ -351,7 +358,8 @@ class Stream(Source):
         each = [order[owners == rank] for rank in range(self.part[1])]
         ends = [_legs(self.train_sizes[shards], self.n_legs)[leg : leg + 2] for shards in each]
         n = np.diff(ends)[:, 0]
-        return each[self.part[0]].tolist(), int(ends[self.part[0]][0]), n, int(-(-n.sum() // self.batch_size))
+        n_steps = max(1, int(-(-n.sum() // self.batch_size)))
+        return each[self.part[0]].tolist(), int(ends[self.part[0]][0]), n, n_steps
 
     def batches(self, epoch: int, runs: slice) -> Iterator[Batch]:
         """Shuffle windows of rows into equal batches; the last is filled up from the start of its window's order.
@@ -361,9 +369,13 @@ class Stream(Source):
         shards, start, n, n_steps = self._leg(epoch)
         sizes = np.maximum(1, -(-n // n_steps))
         size, widest = int(sizes[self.part[0]]), int(sizes.max())
-        left = max(int(n[self.part[0]]), (n_steps - 1) * size + 1)  # or there would be fewer steps
+        own = int(n[self.part[0]])
+        left = max(own, (n_steps - 1) * size + 1)  # or there would be fewer steps
+        reader = self._readers.pop((epoch, runs.start), None)
+        if reader is None or reader.at != start:
+            reader = _Reader(self._pieces(shards, start), start)
         seeds = hash_bits(self._seeds[runs] * 0x1F123BB5 + epoch).unsqueeze(-1)
-        for window in read_ahead(self._windows(shards, start, left, size * self._steps_per_window(widest))):
+        for window in read_ahead(self._windows(reader, own, left, size * self._steps_per_window(widest))):
             x, y, rows = (torch.from_numpy(part).to(self.device) for part in window)
             order = hash_bits(seeds + rows).argsort(dim=-1)
             n_steps = -(-len(rows) // size)
@@ -371,6 +383,19 @@ class Stream(Source):
             steps = order.view(len(order), n_steps, size).transpose(0, 1)
             for part in steps.split(max(1, _AT_ONCE // (len(order) * widest * max(1, x[0].numel())))):
                 yield Batch(rows[part], y[part], x[part])
+        if (epoch + 1) % self.n_legs:
+            self._readers[epoch + 1, runs.start] = reader
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Deal a pass in batches of inputs (B, ...) and labels, for a loop of one's own; each pass in another order."""
+        first = self.n_legs * self._passes
+        self._passes += 1
+        self.prepare([self.seed], self._rows_dealt, torch.device("cpu"))
+        for epoch in range(first, first + self.n_legs):
+            for batch in self.batches(epoch, slice(0, 1)):
+                assert batch.inputs is not None
+                for x, y in zip(batch.inputs, batch.labels):
+                    yield to_float(x[0]), y[0]
 
     def _steps_per_window(self, size: int) -> int:
         """How many steps of so many rows fit into half the memory."""
@@ -380,11 +405,34 @@ class Stream(Source):
         """What a row takes, with its label and numbers."""
         return int(example.size * (1 if example.dtype == np.uint8 else 4) + self.n_classes + 32)
 
-    def _windows(self, shards: list[int], start: int, left: int, most: int) -> Iterator[tuple[Array, ...]]:
-        """Gather rows to train on into windows: inputs, labels, and their numbers among all rows to train on."""
+    def _windows(self, reader: _Reader, n: int, left: int, most: int) -> Iterator[tuple[Array, ...]]:
+        """Gather rows to train on into windows: inputs, labels, and their numbers among all rows to train on.
+
+        Those after the first `n` are of the next leg, which reads them again.
+        """
+        again: list[Rows] = []
+        while left:
+            size, filled = min(most, left), 0
+            window: list[Array] = []
+            while filled < size:
+                x, y, here = reader.take(min(size - filled, n or left))
+                if not window:
+                    kind = np.uint8 if x.dtype == np.uint8 else np.float32
+                    window = [np.empty((size, *x.shape[1:]), kind), np.empty((size, *y.shape[1:]), y.dtype)]
+                    window.append(np.empty(size, np.int64))
+                part = slice(filled, filled + len(x))
+                self.ready(x, window[0][part])
+                window[1][part], window[2][part] = y, np.arange(here, here + len(x))
+                again += [(x.copy(), y, here)] if n == 0 else []
+                filled, left, n = filled + len(x), left - len(x), max(0, n - len(x))
+            del x, y
+            yield tuple(window)
+        reader.put_back(again)
+
+    def _pieces(self, shards: list[int], start: int) -> Iterator[Rows]:
+        """Rows to train on from one of some shards' rows on, the first ones again after the last."""
         offsets = np.cumsum(self.train_sizes) - self.train_sizes
-        window: list[Array] = []
-        filled, skipped = 0, start
+        skipped = start
         for shard in itertools.cycle(shards):
             if skipped >= self.train_sizes[shard]:
                 skipped -= int(self.train_sizes[shard])
@@ -396,26 +444,12 @@ class Stream(Source):
                     kept = np.flatnonzero(~self.is_held_out(shard, at, at + len(x)))
                     at += len(x)
                     x, y = x[kept], y[kept]
-                if skipped:
-                    passed = min(skipped, len(x))
-                    x, y, here, skipped = x[passed:], y[passed:], here + passed, skipped - passed
-                while len(x):
-                    if not window:
-                        rows = min(most, left)
-                        kind = np.uint8 if x.dtype == np.uint8 else np.float32
-                        window = [np.empty((rows, *x.shape[1:]), kind), np.empty((rows, *y.shape[1:]), y.dtype)]
-                        window.append(np.empty(rows, np.int64))
-                        filled = 0
-                    take = min(len(x), len(window[0]) - filled)
-                    part = slice(filled, filled + take)
-                    self.ready(x[:take], window[0][part])
-                    window[1][part], window[2][part] = y[:take], np.arange(here, here + take)
-                    x, y, here, filled, left = x[take:], y[take:], here + take, filled + take, left - take
-                    if filled == len(window[0]):
-                        yield tuple(window)
-                        window = []
-                    if left == 0:
-                        return
+                passed = min(skipped, len(x))
+                rows = [(x[passed:], y[passed:], here + passed)]
+                here, skipped = here + len(x), skipped - passed
+                del x, y, block
+                if len(rows[0][0]):
+                    yield rows.pop()  # nothing of it is kept while the next rows are read
 
     def ready(self, x: Array, out: Array | None = None) -> Array:
         """Inputs as networks take them: bytes as they are, all else scaled, as float32."""
@@ -449,6 +483,33 @@ class Stream(Source):
         scale = "found" if self._scale_found else told  # to the last bit it depends on the number of processes
         settings = (self.memory, self.leg_rows, self.n_legs, self.seed, self._held_out, scale)
         return hashlib.sha256(repr((self.shards.digest(), settings)).encode()).hexdigest()
+
+
+class _Reader:
+    """Takes rows from pieces, as many as are asked for at a time.
+
+    Attributes
+    ----------
+    at : how many rows were passed over or taken.
+    """
+
+    def __init__(self, pieces: Iterator[Rows], start: int) -> None:
+        self.pieces, self.at = pieces, start
+        self.rest: Rows | None = None
+
+    def take(self, most: int) -> Rows:
+        """Take the next rows, at least one and at most so many."""
+        x, y, here = next(self.pieces) if self.rest is None else self.rest
+        self.rest = (x[most:], y[most:], here + most) if len(x) > most else None
+        x, y = x[:most], y[:most]
+        self.at += len(x)
+        return x, y, here
+
+    def put_back(self, pieces: list[Rows]) -> None:
+        """Let the last pieces that were taken come again."""
+        self.at -= sum(len(x) for x, *_ in pieces)
+        rest = [] if self.rest is None else [self.rest]
+        self.pieces, self.rest = itertools.chain(pieces, rest, self.pieces), None
 
 
 def _mixed(z: Array) -> Array:

@@ -37,7 +37,7 @@ from naysayer.models.inputs import Inputs
 from naysayer.models.members import Examples, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
-from naysayer.models.streaming import fit_stream, partial_fit
+from naysayer.models.streaming import Course, PackedCourse, fit_stream, partial_fit, predict_stream, score_stream
 from naysayer.models.training import Trained, Training
 from naysayer.objectives import Objective
 
@@ -233,7 +233,9 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
     ) -> ComplementaryClassifier:
         """Learn from some more rows, once each, by one run of one network.
 
-        The first call takes the scale of its rows for that of all. `method` "auto" is forward correction here.
+        The first call takes the scale of its rows for that of all. `method` "auto" is forward correction here. A copy
+        of the model, also one that was pickled or saved and loaded, continues where this one is; a model trained by
+        :meth:`fit` cannot be continued.
 
         Parameters
         ----------
@@ -326,10 +328,24 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
     # ---- predicting -----------------------------------------------------------------------------------------
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """Estimate P(class | x), by all members together: (N, K)."""
+        """Estimate P(class | x), by all members together: (N, K); of a stream, in the order of its files."""
         check_is_fitted(self, "members_")
+        if isinstance(X, Stream):
+            return np.concatenate([p for _, p in predict_stream(self, X)])
         inputs = self._scaled(self._take(X, reset=False))
         return self.pool_.mix([member.probabilities(inputs) for member in self.members_]).astype(np.float32)
+
+    def score(self, X: Any, y_bar: Any = None, sample_weight: Any = None) -> float:
+        """Estimate the accuracy from labels alone; unbiased, so it may leave [0, 1] when they are few.
+
+        `sample_weight` (N,) says how much each example counts; None: all the same. A stream has the labels with it.
+        """
+        if not isinstance(X, Stream):
+            return super().score(X, y_bar, sample_weight)
+        check_is_fitted(self, "members_")
+        if y_bar is not None or sample_weight is not None:
+            raise ValueError("`y_bar` and `sample_weight` must be None where `X` is a stream, which has the labels")
+        return score_stream(self, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -338,6 +354,13 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
         return tags
 
     # ---- files ----------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled: of a course of `partial_fit` its tensors."""
+        state = dict(super().__getstate__())
+        if isinstance(course := state.get("_course"), Course):
+            state["_course"] = course.pack()
+        return state
 
     def save(self, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None) -> None:
         """Save the fitted model into a folder: ``model.json`` and a safetensors file that it names. No pickle.
@@ -356,6 +379,9 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
             members.append(described)
             tensors |= {f"{i}.{name}": tensor for name, tensor in own.items()}
         fitted = self._fitted_to_json() | {"members": members}
+        if (course := self.__getstate__().get("_course")) is not None:
+            fitted["course"] = {"calls": course.calls, "seed": course.seed, "batch_size": course.batch_size}
+            tensors |= {f"course.{name}": tensor for name, tensor in course.tensors.items()}
         write_model(path, {"settings": self._settings_to_json(), "fitted": fitted, "extra": extra or {}}, tensors)
 
     def _settings_to_json(self) -> dict[str, Any]:
@@ -455,6 +481,9 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
             named = one["network"] or self.network if one["kind"] == "networks" else None
             build = None if named is None else self._build_network(named, fitted["shape"])
             self.members_.append(member_from_dict(one, own, len(self.classes_), build, pick_device(self.device)))
+        if "course" in fitted:  # of `partial_fit`
+            kept = {k.removeprefix("course."): v for k, v in tensors.items() if k.startswith("course.")}
+            self._course = PackedCourse(**fitted["course"], tensors=kept)
 
 
 def _recipe_to_json(recipe: Recipe) -> dict[str, Any] | str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,16 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from naysayer.common.checks import check_count, to_numpy
+from naysayer.data.tables import some
 from naysayer.engine import process, processes
 from naysayer.engine.population import Population, pick_device
 from naysayer.engine.source import Resident
 from naysayer.engine.stack import Stack
-from naysayer.engine.stream import Stream
+from naysayer.engine.stream import Block, Stream, rows_of
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.measure.intervals import tail_probability
 from naysayer.measure.sample import take
+from naysayer.measure.tally import Tally
 from naysayer.models.candidates import Candidate, Parts, network_name
 from naysayer.models.members import Examples, Networks
 from naysayer.models.pooling import HeldOut, Pool
@@ -114,6 +117,30 @@ def _in_parts(candidate: Candidate) -> Candidate:
     return candidate
 
 
+def predict_stream(model: ComplementaryClassifier, stream: Stream) -> Iterator[tuple[Block, NDArray[np.float32]]]:
+    """Read the rows of a stream in the order of its files, each block with its probabilities."""
+    classes = getattr(stream.shards, "classes", np.arange(stream.n_classes))
+    if to_numpy(classes).tolist() != model.classes_.tolist():
+        raise ValueError(
+            f"the stream must have the classes of the model, {some(model.classes_.tolist())}; got "
+            f"{some(to_numpy(classes).tolist())}; pass them to open_stream as classes=model.classes_"
+        )
+    for shard, name in enumerate(stream.shards.names):
+        for block in stream.shards.blocks(shard):
+            with rows_of(name, block.first):
+                p = model.predict_proba(block.inputs)
+            yield block, p
+
+
+def score_stream(model: ComplementaryClassifier, stream: Stream) -> float:
+    """Estimate the accuracy on a stream, of which only counts are kept."""
+    tally = Tally(stream.n_classes, model.transition)
+    for block, p in predict_stream(model, stream):
+        tally.update(block.labels, p.argmax(axis=1))
+    sample, (predicted,) = tally.sample()
+    return float(sample.accuracy(predicted))
+
+
 # ---- some rows after others -------------------------------------------------------------------------------------
 
 
@@ -128,19 +155,60 @@ class _Rows(Resident):
 
 @dataclass
 class Course:
-    """A run that goes on with every call: what it trains, its network and optimiser, and the number of calls."""
+    """A run that continues with every call: what it trains, its network and optimiser, and what it has seen.
+
+    Attributes
+    ----------
+    counts : of all labels before, as objectives count them.
+    """
 
     candidate: Candidate
     runs: Population
     stack: Stack
     calls: int = 0
+    counts: Tensor | float = 0.0
+
+    def pack(self) -> PackedCourse:
+        """Give what the next call needs, as tensors and numbers."""
+        state = {k: t for k, t in self.stack.state().items() if not k.startswith("best.")} | {"counts": self.counts}
+        tensors = {k: torch.as_tensor(t).detach().cpu().clone() for k, t in state.items()}
+        return PackedCourse(self.calls, self.runs.seeds[0], self.runs.batch_size, tensors)
+
+
+@dataclass
+class PackedCourse:
+    """A course as it is pickled and saved; the next call of `partial_fit` unpacks it."""
+
+    calls: int
+    seed: int
+    batch_size: int
+    tensors: dict[str, Tensor]
+
+    def unpack(self, course: Course) -> None:
+        """Bring a course that has just begun to where this one was."""
+        state = {k: t for k, t in course.stack.state().items() if not k.startswith("best.")}
+        shapes = [{k: t.shape for k, t in tensors.items() if k != "counts"} for tensors in (state, self.tensors)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                "the model must keep the settings it learned by; its network, objective or optimizer has changed; set "
+                "them back, or begin with a new model"
+            )
+        with torch.no_grad():
+            for name, tensor in state.items():
+                tensor.copy_(self.tensors[name])
+        course.calls, course.counts = self.calls, self.tensors["counts"].to(course.runs.device)
 
 
 def partial_fit(
     model: ComplementaryClassifier, X: Any, y_bar: Any, classes: Any = None, sample_weight: Any = None
 ) -> ComplementaryClassifier:
     """Learn from some rows, once each; they are predicted first, and so judge what was learned before."""
-    course: Course | None = getattr(model, "_course", None)
+    course: Course | PackedCourse | None = getattr(model, "_course", None)
+    if course is None and hasattr(model, "members_"):
+        raise ValueError(
+            "`partial_fit` must continue what it began, and this model was trained by `fit`; pass all rows to it, or "
+            "begin with a new model"
+        )
     given = model.classes if classes is None else classes
     if course is None and given is None:
         raise ValueError("the first call of `partial_fit` must name all classes; pass classes=[...]")
@@ -155,9 +223,9 @@ def partial_fit(
         model._learn_scale(inputs)
     scaled = inputs if inputs.dtype == torch.uint8 else model._scaled(inputs)
     source = _Rows(scaled, labels, len(model.classes_), sample_weight=weight)
-    if course is None:
+    if not isinstance(course, Course):
         told = labels, weight, source.n_classes, model.transition
-        course = model._course = _begin(model, source, Examples(scaled, *told, scaled[:0]))
+        course = model._course = _begin(model, source, Examples(scaled, *told, scaled[:0]), course)
         _keep(model, course)
     predicted = model.predict_proba(X).argmax(axis=1)
     sample, (predicted,) = take(labels, source.n_classes, model.transition, weight, y_pred=predicted)
@@ -167,34 +235,38 @@ def partial_fit(
     return model
 
 
-def _begin(model: ComplementaryClassifier, source: _Rows, examples: Examples) -> Course:
-    """Make the run that all calls train."""
+def _begin(
+    model: ComplementaryClassifier, source: _Rows, examples: Examples, packed: PackedCourse | None = None
+) -> Course:
+    """Make the run that all calls train, or the one that was packed."""
     found = model._named("forward", examples) if model.method == "auto" else _networks(model, examples)
     rates = (STEADY_RATE,) if model.lr == "auto" else found[0].rates
     if len(found) != 1 or len(rates) != 1:
         raise ValueError("`partial_fit` trains one run; `method` must name one method, and `lr` one learning rate")
     candidate = _in_parts(replace(found[0], rates=rates))
-    runs = model._population(candidate, [int(generator(model.random_state).integers(2**31))], examples)
+    seed = int(generator(model.random_state).integers(2**31)) if packed is None else packed.seed
+    runs = model._population(candidate, [seed], examples)
+    runs.batch_size = runs.batch_size if packed is None else packed.batch_size
     source.prepare(runs.seeds, runs.batch_size, runs.device)
     settings, state = runs._settings(), (runs.parameters, runs.buffers)
     stack = Stack(runs.module, runs.objectives, source, source.example(), slice(0, 1), *state, settings)
     stack.captures = False  # a graph would read the first call's rows for ever
-    return Course(candidate, runs, stack)
+    course = Course(candidate, runs, stack)
+    if packed is not None:
+        packed.unpack(course)
+    return course
 
 
 def _go_on(course: Course, source: _Rows) -> None:
     """Train on the rows of a call."""
     stack, runs = course.stack, course.runs
     source.prepare(runs.seeds, runs.batch_size, runs.device)
-    if course.calls:
-        before = stack.source
-        assert isinstance(before, _Rows)
-        source.before = before.count(slice(0, 1), runs.objectives[0].inverse is not None)
-        stack.source = source
-        stack.prior, stack.alpha = stack._shares()
+    source.before, stack.source = course.counts, source
+    stack.prior, stack.alpha = stack._shares()
     with process.quick(runs.device):
         loss = float(stack.epoch(course.calls, runs._factor(course.calls))["loss"])
     course.calls += 1
+    course.counts = source.count(slice(0, 1), runs.objectives[0].inverse is not None)
     if not np.isfinite(loss):
         raise ValueError(f"the loss must stay finite; it was {loss}; lower `lr`, or look for huge values in `X`")
 
