@@ -352,9 +352,14 @@ def test_estimates_of_random_questions_leave_guided_answers_out(tmp_path):
         assert np.abs(said.votes).sum() > np.abs(only.votes).sum()
 
 
-def project_with_a_habit(tmp_path, habit, seed=0):
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    return project_with_a_habit(tmp_path_factory.mktemp("honest"), habit=0.0)
+
+
+def project_with_a_habit(folder, habit, seed=0):
     """Random questions first, then guided ones, which are answered with a yes too often, where there is a habit."""
-    store, truth = begin(tmp_path / f"{habit}.db", n=600, questions="random", repeat_share=0.0)
+    store, truth = begin(folder / f"{habit}.db", n=600, questions="random", repeat_share=0.0)
     with store:
         answer_all(store, truth, most=600, seed=seed)
         store.configure(questions="guided")
@@ -363,8 +368,8 @@ def project_with_a_habit(tmp_path, habit, seed=0):
         return list(store.standing()), store.trainings(), store.project.classes
 
 
-def test_label_accuracy_is_told_and_random_and_guided_answers_agree(tmp_path):
-    given, trainings, classes = project_with_a_habit(tmp_path, habit=0.0)
+def test_label_accuracy_is_told_and_random_and_guided_answers_agree(honest):
+    given, trainings, classes = honest
     found = label_accuracy(given, 3, Interval(0.0, 0.0, 0.02))
     assert found.low < 0.97 < found.high + 0.03  # nine of ten before, and better by now
     assert found.high - found.low < 0.25
@@ -393,6 +398,15 @@ def test_label_accuracy_is_about_the_labels_as_they_are_now():
     assert found.low <= right <= found.high < right + 0.2
     values = np.array([one.value == "yes" for one in given if read_guidance(one.guidance).suggested == one.class_index])
     assert anytime_interval(values, 0, 1).high < right  # what went before would have hidden it
+
+
+def test_what_is_unknown_of_the_error_rate_widens_the_interval_by_all_that_it_changes(honest):
+    given, _, _ = honest
+    at = [label_accuracy(given, 3, Interval(e, e, e)) for e in (0.02, 0.0, 0.1)]
+    found = label_accuracy(given, 3, Interval(0.02, 0.0, 0.1))
+    assert found == (at[0].estimate, min(one.low for one in at), max(one.high for one in at))
+    assert found.low < at[0].low or found.high > at[0].high
+    assert label_accuracy(given, 3, Interval(0.3, 0.2, 0.499)) == label_accuracy(given, 3, Interval(0.3, 0.2, 0.45))
 
 
 def test_a_habit_of_saying_yes_to_guided_questions_is_found(tmp_path):

@@ -13,7 +13,8 @@ from scipy.stats import norm
 from naysayer.collect.guiding import Guidance, drawn_with, read_guidance
 from naysayer.collect.records import Standing, Training
 from naysayer.measure.adaptive import contributions, corrected, latest_interval
-from naysayer.measure.intervals import Interval, within
+from naysayer.measure.design import LARGEST_ERROR
+from naysayer.measure.intervals import Interval
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -50,7 +51,8 @@ def label_accuracy(
     It rests on the last half to three quarters of the guided answers, each of which tells what was true when its
     question was drawn. Since labels get better, estimate and lower bound are on the safe side of what is true now; the
     upper bound allows for as much as the likeliest classes have become likelier since. The interval holds however one
-    decides to stop (see `latest_interval`), and is widened by what another error rate within its own interval changes.
+    decides to stop (see `latest_interval`). It has all that the answers allow at the estimated error rate or at either
+    bound of it, so that what is unknown of both adds up.
 
     Parameters
     ----------
@@ -71,12 +73,14 @@ def label_accuracy(
         reach = (1.0 - error_rate) / (1.0 - 2.0 * error_rate) / floor
         return contributions(corrected(yes, error_rate), chance, now, about, certainty), reach
 
-    m, reach = values(error_rates.estimate)
-    found = latest_interval(m, certainty - reach, certainty + reach, expected=certainty, confidence=confidence)
-    shifts = [float(values(rate)[0].mean() - m.mean()) for rate in (error_rates.low, error_rates.high)]
-    low = found.estimate - math.hypot(max(0.0, found.estimate - found.low), min(0.0, *shifts))
-    high = found.estimate + math.hypot(max(0.0, found.high - found.estimate), max(0.0, *shifts))
-    return within(found.estimate, low, high)
+    def interval(error_rate: float) -> Interval:
+        m, reach = values(error_rate)
+        low, high = certainty - reach, certainty + reach
+        return latest_interval(m, low, high, expected=certainty, confidence=confidence)
+
+    found = interval(error_rates.estimate)
+    each = [found, *(interval(min(rate, LARGEST_ERROR)) for rate in (error_rates.low, error_rates.high))]
+    return Interval(found.estimate, min(one.low for one in each), max(one.high for one in each))
 
 
 def compare_yes(given: Sequence[Standing], trainings: Sequence[Training], classes: Sequence[str]) -> list[Compared]:
