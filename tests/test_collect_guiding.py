@@ -12,17 +12,29 @@ import numpy as np
 import pytest
 
 from helpers import assert_frequencies, raises
+from naysayer.collect import dashboard
 from naysayer.collect.asking import describe
+from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import export, import_answers
 from naysayer.collect.guiding import CHECKS, RANDOM, RELIABLE, Guide, combine, may_guide, read_guidance
-from naysayer.collect.judging import compare_yes, differing, label_accuracy
+from naysayer.collect.judging import (
+    _any_class,
+    _Likeliest,
+    class_shares,
+    compare_yes,
+    differing,
+    label_accuracy,
+)
 from naysayer.collect.languages import languages
 from naysayer.collect.learn import add_training, train
-from naysayer.collect.records import Answer, Project, Standing
+from naysayer.collect.questions import Draw
+from naysayer.collect.records import Answer, Project, Standing, Training
 from naysayer.collect.store import Store
 from naysayer.collect.trainer import Trainer
 from naysayer.data.items import record_item, text_item
 from naysayer.measure.adaptive import anytime_interval
+from naysayer.measure.answer_errors import error_rates
+from naysayer.measure.answer_estimates import class_priors
 from naysayer.measure.answers import from_standing
 from naysayer.measure.intervals import Interval
 
@@ -124,6 +136,12 @@ def test_the_mean_certainty_is_kept_up_to_date():
     guide.update({"a": (votes(-1, 0, 0), 1), "b": (votes(1, 0, 0), 1)})
     told = read_guidance(guide.draw(Random(0)).guidance)
     assert told.certainty == pytest.approx(guide.probabilities.max(axis=1).mean())
+    best = guide.probabilities.argmax(axis=1)
+    each = [guide.probabilities[best == k, k].sum() / 4 for k in range(3)]
+    assert told.likely == pytest.approx(each, abs=1e-7)
+    assert read_guidance(guide.among({"a", "c"}).draw(Random(0)).guidance).likely == pytest.approx(
+        [guide.probabilities[[0, 2]][best[[0, 2]] == k, k].sum() / 2 for k in range(3)], abs=1e-7
+    )
     assert told.n_items == 4
 
 
@@ -153,6 +171,10 @@ def test_what_is_given_must_hold():
         guide_of(goal="fame")
     with raises("a question's guidance must be what `ask` stored; got '{}'"):
         read_guidance("{}")
+    told = json.loads(guide_of().draw(Random(0)).guidance)
+    for odd in ([0.5, None], [float("nan")], 0.5):
+        with raises("a question's guidance must be what `ask` stored; got '{"):
+            read_guidance(json.dumps(told | {"likely": odd}))
     for name, value in (("questions", "all"), ("goal", "fame")):
         with raises(f"`{name}` must be one of "):
             Project(("a", "b"), **{name: value})
@@ -336,25 +358,36 @@ def test_a_store_of_version_2_gets_the_column(tmp_path):
 # ---- what guided answers tell ------------------------------------------------------------------------------------
 
 
-def test_estimates_of_random_questions_leave_guided_answers_out(tmp_path):
+def test_estimates_of_random_questions_leave_guided_answers_out_but_for_class_shares(tmp_path, monkeypatch):
     store, truth = begin(tmp_path / "answers.db", questions="random")
     with store:
         answer_all(store, truth, most=40)
         n = len(list(store.standing()))
         store.configure(questions="guided")
+        assert not Figures(store)()["guided_shares"]
         store.guide()
         answer_all(store, truth)
         given = list(store.standing())
         said = from_standing(given, store.project.classes)
         assert said.guided.tolist() == [False] * n + [True] * (len(given) - n)
         only = from_standing(given[:n], store.project.classes)
+        monkeypatch.setattr(dashboard, "is_vague", lambda interval: False)
+        figures = Figures(store)()
+        assert figures["guided_shares"]
+        common = class_shares(given, said, store.trainings(), error_rates(said).overall)
+        np.testing.assert_allclose(figures["report"]["priors"], np.transpose(common))
         assert len(said.design.item) == len(only.design.item)
         assert np.abs(said.votes).sum() > np.abs(only.votes).sum()
 
 
-def project_with_a_habit(tmp_path, habit, seed=0):
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    return project_with_a_habit(tmp_path_factory.mktemp("honest"), habit=0.0)
+
+
+def project_with_a_habit(folder, habit, seed=0):
     """Random questions first, then guided ones, which are answered with a yes too often, where there is a habit."""
-    store, truth = begin(tmp_path / f"{habit}.db", n=600, questions="random", repeat_share=0.0)
+    store, truth = begin(folder / f"{habit}.db", n=600, questions="random", repeat_share=0.0)
     with store:
         answer_all(store, truth, most=600, seed=seed)
         store.configure(questions="guided")
@@ -363,8 +396,8 @@ def project_with_a_habit(tmp_path, habit, seed=0):
         return list(store.standing()), store.trainings(), store.project.classes
 
 
-def test_label_accuracy_is_told_and_random_and_guided_answers_agree(tmp_path):
-    given, trainings, classes = project_with_a_habit(tmp_path, habit=0.0)
+def test_label_accuracy_is_told_and_random_and_guided_answers_agree(honest):
+    given, trainings, classes = honest
     found = label_accuracy(given, 3, Interval(0.0, 0.0, 0.02))
     assert found.low < 0.97 < found.high + 0.03  # nine of ten before, and better by now
     assert found.high - found.low < 0.25
@@ -373,26 +406,161 @@ def test_label_accuracy_is_told_and_random_and_guided_answers_agree(tmp_path):
     assert all(abs(one.guided - 1 / 3) < 0.2 and abs(one.random - 1 / 3) < 0.15 for one in compared)
 
 
+def guided_project(n=400, n_answers=700, n_random=0, right=0.75, goal="accuracy", error=0.0, seed=2):
+    """Answers of a project that a guide draws, after random ones about as many items; the trainings; the guide.
+
+    Item i is of class i % 3, and the guide is right about some at first.
+    """
+    random, rng = Random(seed), np.random.default_rng(seed)
+    y, expected = np.arange(n) % 3, np.full((n, 3), 0.15)
+    expected[np.arange(n), np.where(rng.random(n) < right, y, (y + 1) % 3)] = 0.7
+    detail = {"guides": True, "shares": expected.mean(axis=0).tolist()}
+    training = Training(0, 1.0, n_random, "mlp", 0.7, 0.6, 0.8, detail)
+    guide, votes, given = Guide([f"{i}" for i in range(n)], expected, np.zeros((n, 3), int), 0.01, 1.0, goal), {}, []
+    for t in range(n_random + n_answers):
+        drawn = guide.draw(random) if t >= n_random else Draw(f"{t}", random.randrange(3), 1 / 3)
+        if drawn is None:
+            break
+        i, k = int(drawn.item_id), drawn.class_index
+        yes = (k == y[i]) != (random.random() < error)
+        about = (drawn.item_id, k, drawn.probability, "Ann", "yes" if yes else "no", None, None, float(t))
+        guidance = getattr(drawn, "guidance", None)
+        given.append(Standing(t, f"answer-{t}", f"question-{t}", *about, guidance=guidance))
+        votes.setdefault(i, np.zeros(3, int))[k] += 1 if yes else -1
+        guide.update({drawn.item_id: (votes[i], int(np.abs(votes[i]).sum()))})
+    return given, [training], guide
+
+
 def test_label_accuracy_is_about_the_labels_as_they_are_now():
     """Most answers make another label right, so that an average over all of them lags behind."""
-    n, random = 400, Random(2)
-    expected = np.full((n, 3), 0.15)
-    expected[np.arange(n), [i % 3 if i % 4 else (i + 1) % 3 for i in range(n)]] = 0.7
-    ids = [f"{i}" for i in range(n)]
-    guide, said, given = Guide(ids, expected, np.zeros((n, 3), int), 0.01, 1.0, "accuracy"), np.zeros((n, 3), int), []
-    for t in range(700):
-        drawn = guide.draw(random)
-        i, k = int(drawn.item_id), drawn.class_index
-        said[i, k] += 1 if k == i % 3 else -1
-        guide.update({drawn.item_id: (said[i], int(np.abs(said[i]).sum()))})
-        value = "yes" if k == i % 3 else "no"
-        about = (drawn.item_id, k, drawn.probability, "Ann", value, None, None, float(t))
-        given.append(Standing(t, f"answer-{t}", f"question-{t}", *about, guidance=drawn.guidance))
-    right = np.mean(guide.probabilities.argmax(axis=1) == np.arange(n) % 3)
+    given, _, guide = guided_project()
+    right = np.mean(guide.probabilities.argmax(axis=1) == np.arange(400) % 3)
     found = label_accuracy(given, 3, Interval(0.0, 0.0, 0.0))
     assert found.low <= right <= found.high < right + 0.2
     values = np.array([one.value == "yes" for one in given if read_guidance(one.guidance).suggested == one.class_index])
     assert anytime_interval(values, 0, 1).high < right  # what went before would have hidden it
+
+
+class Chosen:
+    """The draws of a generator, as somebody chose them: the kind of question, a place among weights, item and class."""
+
+    def __init__(self, kind, place, i, k):
+        self.told, self.i, self.k = [kind, place], i, k
+
+    def random(self):
+        return self.told.pop(0)
+
+    def randrange(self, n):
+        return self.i
+
+    def choice(self, left):
+        return left[self.k]
+
+
+def every_draw(guide, n_classes):
+    """All that a guide may draw, each with its probability, which nothing that it stores has a part in."""
+    n, checks = len(guide.items), CHECKS["labels"]
+    for i in range(n):
+        for k in range(n_classes):
+            yield RANDOM / n / n_classes, guide.draw(Chosen(0.0, None, i, k))
+        yield checks / n, guide.draw(Chosen(RANDOM + checks / 2, None, i, None))
+    ends = np.cumsum(guide._weights)
+    for share, end in zip(guide._weights, ends):
+        if share:
+            yield (
+                (1 - RANDOM - checks) * share / ends[-1],
+                guide.draw(Chosen(0.9, (end - share / 2) / ends[-1], 0, None)),
+            )
+
+
+@pytest.mark.parametrize("chosen", [[True, False, False], [False, True, True]])
+def test_values_of_guided_answers_are_unbiased_by_enumeration(chosen):
+    """Over all draws and answers of two questions: shares, and how many items are of their likeliest class."""
+    y, chosen, error, k = np.array([0, 1, 0]), np.array(chosen), 0.1, 3
+    expected = np.array([[0.6, 0.3, 0.1], [0.5, 0.2, 0.3], [0.2, 0.1, 0.7]])
+    shares = expected.mean(axis=0).tolist()
+    total, unbiased = 0.0, np.zeros(k)
+
+    def go(said, rows, probability):
+        nonlocal total, unbiased
+        guide = guide_of(expected, error_rate=error)
+        guide.update({NAMES[i]: (v, int(np.abs(v).sum())) for i, v in enumerate(said)})
+        true = float((chosen[y] & (guide.probabilities.argmax(axis=1) == y)).mean())
+        assert true <= chosen[y].mean()  # never more than the share
+        mean = 0.0
+        for drawing, drawn in every_draw(guide, k):
+            i, c = NAMES.index(drawn.item_id), drawn.class_index
+            for value in ("yes", "no"):
+                p = drawing * (1 - error if (y[i] == c) == (value == "yes") else error)
+                one = Standing(0, "", "", drawn.item_id, c, drawn.probability, "", value, None, None, 0.0)
+                row = (one, read_guidance(drawn.guidance))
+                base = np.array([np.array(row[1].likely)[chosen].sum()])
+                m, low, high = _Likeliest.of([row], k).values(error, chosen, base)
+                assert low <= m <= high
+                mean += p * float(m[0])
+                if rows:
+                    total += probability * p
+                    unbiased += probability * p * _any_class([*rows, row], [shares] * 2, error).mean(axis=0)
+                else:
+                    now = said.copy()
+                    now[i, c] += 1 if value == "yes" else -1
+                    go(now, [row], p)
+        assert mean == pytest.approx(true, abs=1e-7)
+
+    go(np.zeros((3, k), dtype=np.int64), [], 1.0)
+    assert total == pytest.approx(1)
+    assert unbiased == pytest.approx([2 / 3, 1 / 3, 0], abs=1e-9)
+
+
+def test_guided_answers_narrow_the_shares_of_classes_which_stay_right_at_every_look():
+    missed, alone, together = np.zeros(3), [], []
+    truth, rates = np.full(3, 1 / 3), Interval(0.02, 0.01, 0.03)
+    for seed in range(5):
+        given, trainings, _ = guided_project(300, 900, 120, 0.9, error=0.02, seed=seed)
+        wrong = np.zeros(3, dtype=bool)
+        for n in (200, 500, len(given)):
+            answers = from_standing(given[:n], ("a", "b", "c"))
+            found = class_shares(given[:n], answers, trainings, rates)
+            assert (found.low <= found.estimate).all()
+            assert (found.estimate <= found.high).all()
+            wrong |= (truth < found.low) | (found.high < truth)
+        missed += wrong
+        common = class_priors(answers)
+        alone.append(common.high - common.low)
+        together.append(found.high - found.low)
+    assert missed.sum() <= 3  # of 15, 0.75 are expected at most
+    assert np.mean(together) < 0.8 * np.mean(alone)
+
+
+def test_where_guided_answers_tell_nothing_of_shares():
+    given, trainings, _ = guided_project(n_answers=40, n_random=60)
+    rates = Interval(0.0, 0.0, 0.01)
+    said = from_standing(given, ("a", "b", "c"))
+    assert class_shares(given, said, trainings, rates) is not None
+    assert class_shares(given[:60], from_standing(given[:60], ("a", "b", "c")), trainings, rates) is None
+    added = replace(said, drawn_from=np.full(100, 3))  # a class was added
+    assert class_shares(given, added, trainings, rates) is None
+    before = [replace(one, guidance=one.guidance and without_likely(one.guidance)) for one in given]
+    assert class_shares(before, said, trainings, rates) is None
+    late = given[60:]  # nothing was asked at random
+    bounds = class_shares(late, from_standing(late, ("a", "b", "c")), [], rates)
+    assert (bounds.low < 1 / 3).all()
+    assert (bounds.high > 1 / 3).all()
+
+
+def without_likely(guidance):
+    told = json.loads(guidance)
+    del told["likely"]
+    return json.dumps(told)
+
+
+def test_what_is_unknown_of_the_error_rate_widens_the_interval_by_all_that_it_changes(honest):
+    given, _, _ = honest
+    at = [label_accuracy(given, 3, Interval(e, e, e)) for e in (0.02, 0.0, 0.1)]
+    found = label_accuracy(given, 3, Interval(0.02, 0.0, 0.1))
+    assert found == (at[0].estimate, min(one.low for one in at), max(one.high for one in at))
+    assert found.low < at[0].low or found.high > at[0].high
+    assert label_accuracy(given, 3, Interval(0.3, 0.2, 0.499)) == label_accuracy(given, 3, Interval(0.3, 0.2, 0.45))
 
 
 def test_a_habit_of_saying_yes_to_guided_questions_is_found(tmp_path):

@@ -501,13 +501,20 @@ def test_doctor_says_what_is_odd_in_a_store(tmp_path, naysayer):
     with store:
         answer_all(store, truth, 10)
         rows = list(store.rows("question"))
-        guidance = json.dumps(dict.fromkeys(Guidance.__dataclass_fields__, 1.0))
+        guidance = json.dumps(dict.fromkeys(Guidance.__dataclass_fields__, 1.0) | {"likely": None})
         item = next(item for item in store.items())
         row = rows[0] | {"id": "guided", "item_id": item.id, "class_index": 0, "guidance": guidance}
         store.load("question", [row])
         store.answer(Answer("last", "guided", row["annotator"], "no"))
     guided = naysayer("doctor", tmp_path / "guided.db").out
     assert "note: Class shares rest on the answers before guided questions began." in guided
+    told = json.loads(guidance) | {"likely": [1.0 / len(store.project.classes)] * len(store.project.classes)}
+    with Store.open(tmp_path / "guided.db") as store:
+        store.load("question", [row | {"id": "more", "guidance": json.dumps(told)}])
+        store.answer(Answer("more", "more", row["annotator"], "no"))
+    guided = naysayer("doctor", tmp_path / "guided.db").out
+    assert "note: Class shares rest on the answers before guided questions began, and on the guided ones." in guided
+    assert json.loads(naysayer("doctor", tmp_path / "guided.db", "--json").out)["guided_shares"]
     with Store.open(tmp_path / "guided.db") as store:  # about the likeliest class, and rarer than checks alone are
         store.load("question", [row | {"id": "odd", "class_index": 1}])
         store.answer(Answer("odd", "odd", row["annotator"], "no"))

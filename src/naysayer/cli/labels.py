@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,6 +136,7 @@ def doctor(
 
 def _doctor_of_store(place: str, confidence: float, as_json: bool) -> None:
     """Check the answers in a store."""
+    from naysayer.collect.judging import class_shares
     from naysayer.collect.reviewing import disagreements, summary
     from naysayer.collect.store import Store
     from naysayer.measure.answer_report import examine
@@ -145,17 +147,21 @@ def _doctor_of_store(place: str, confidence: float, as_json: bool) -> None:
         if not (said.value >= 0).any():
             raise ValueError(f"{store.name} must have answers to check; it has none yet; ask people first")
         decided, people = store.decided(said), summary(store)
-        disputed = len(disagreements(list(store.standing()), store.trainings(), store.project))
+        given, trainings = list(store.standing()), store.trainings()
+        disputed = len(disagreements(given, trainings, store.project))
     report = examine(said, confidence)
+    shares = class_shares(given, said, trainings, report.errors.overall, confidence)
+    report = report if shares is None else replace(report, priors=shares)
     findings = [
         *_odd_people(people, disputed),
-        *_odd_questions(report, said),
+        *_odd_questions(report, said, shares is not None),
         *((found.level, found.text) for found in report.findings),
     ]
     findings = findings or [("ok", "Questions and answers look as they should.")]
     if as_json:
         about = {"items": progress.items, "answered": progress.answered, "decided": decided, "classes": said.classes}
         told = [{"level": level, "text": text} for level, text in findings]
+        about |= {"guided_shares": shares is not None}
         print_json(about | report.to_dict() | {"findings": told})
         return
     by = f"{count(report.n_answers, 'answer')} by {count(len(said.annotators), 'person', 'people')}"
@@ -199,7 +205,7 @@ def _odd_people(people: list[dict[str, Any]], disputed: int) -> list[tuple[str, 
     return found
 
 
-def _odd_questions(report: AnswerReport, said: Answers) -> list[tuple[str, str]]:
+def _odd_questions(report: AnswerReport, said: Answers, guided_shares: bool) -> list[tuple[str, str]]:
     """Say what is odd about which questions were asked, and how many got a yes."""
     found = []
     if report.asked_p_value is not None and report.asked_p_value < ODD:
@@ -210,7 +216,8 @@ def _odd_questions(report: AnswerReport, said: Answers) -> list[tuple[str, str]]
         text = f"{share:.1f} % of the first answers are yes, {more} than the {usual:.1f} % of uniform questions."
         found.append(("warning", text))
     if said.guided is not None and said.guided.any():
-        found.append(("note", "Class shares rest on the answers before guided questions began."))
+        before = "Class shares rest on the answers before guided questions began"
+        found.append(("note", f"{before}, and on the guided ones." if guided_shares else f"{before}."))
     if not said.design.told.any():
         found.append(("note", "Nobody drew what was asked about: these answers serve as labels, and for no estimate."))
     return found

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binomtest
 
-from naysayer.collect.judging import compare_yes, differing, guided_answers, label_accuracy
+from naysayer.collect.judging import class_shares, compare_yes, differing, guided_answers, label_accuracy
 from naysayer.collect.records import Standing, Training
 from naysayer.collect.reviewing import Reviews
 from naysayer.collect.store import Store
@@ -124,6 +124,8 @@ class Figures:
             return {"report": None, "errors": {}, "margins": None, "guided": None, "since": None, "decided": 0}
         report = examine(answers)
         errors = report.errors
+        shares = class_shares(given, answers, trainings, errors.overall)
+        report = report if shares is None else replace(report, priors=shares)
         own = {
             name: {"interval": list(interval), "pairs": pairs}
             for name, interval, pairs in zip(answers.annotators, errors.by_annotator, errors.pairs_of, strict=True)
@@ -138,6 +140,7 @@ class Figures:
         since = {"classes": len(project.classes), "items": int(answers.design.told.sum())}
         return {
             "since": None if answers.drawn_from is None else since,
+            "guided_shares": shares is not None,
             "vague": priors is not None and told["priors"] is None,
             "report": {name: told[name] for name in kept} | {"errors": overall, "asked": first_asked},
             "errors": own,

@@ -61,6 +61,8 @@ class Guidance:
     now : the probability of the class asked about then.
     certainty : the mean of the likeliest classes' probabilities then, over all N items.
     checks : the share of questions about any item and its likeliest class.
+    likely : `certainty` class by class, (K,): of each, the sum over the items that it was likeliest for, over N. None
+        in questions of before it was kept.
     """
 
     training: float
@@ -73,15 +75,19 @@ class Guidance:
     now: float
     certainty: float
     checks: float
+    likely: tuple[float, ...] | None = None
 
 
 def read_guidance(text: str) -> Guidance:
     """Read what a question's row keeps."""
     try:
-        found = Guidance(**json.loads(text))
-        if not all(math.isfinite(value) for value in vars(found).values()) or not found.item_probability > 0:
+        told = json.loads(text)
+        likely = told.pop("likely", None)
+        found = Guidance(**told, likely=None if likely is None else tuple(likely))
+        numbers = [value for name, value in vars(found).items() if name != "likely"]
+        if not all(map(math.isfinite, [*numbers, *(found.likely or ())])) or not found.item_probability > 0:
             raise ValueError(text)
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         raise ValueError(f"a question's guidance must be what `ask` stored; got {text[:50]!r}") from None
     return found
 
@@ -175,7 +181,7 @@ class Guide:
         self._then, self._lift = then, float(np.log((1.0 - error_rate) / error_rate))
         self._now, self._weights = expected.copy(), np.zeros(len(items))
         self._decided = np.zeros(len(items), dtype=bool)
-        self._certain = float(expected.max(axis=1).sum())
+        self._likely = _by_likeliest(expected)
         self._weigh(np.arange(len(items)), then, np.abs(then).sum(axis=1))
 
     def update(self, said: Mapping[str, tuple[Ints, int]]) -> None:
@@ -187,7 +193,7 @@ class Guide:
         log = np.log(np.maximum(self.expected[rows], 1e-30)) + (votes - self._then[rows]) * self._lift
         now = np.exp(log - log.max(axis=1, keepdims=True))
         now /= now.sum(axis=1, keepdims=True)
-        self._certain += float(now.max(axis=1).sum() - self._now[rows].max(axis=1).sum())
+        self._likely += _by_likeliest(now) - _by_likeliest(self._now[rows])
         self._now[rows] = now
         self._weigh(rows, votes, np.array([said[id][1] for id in here]))
 
@@ -199,7 +205,7 @@ class Guide:
         guide._place = {id: i for i, id in enumerate(guide.items)}
         for name in ("expected", "_then", "_now", "_weights", "_decided"):
             setattr(guide, name, getattr(self, name)[rows])
-        guide._certain = float(guide._now.max(axis=1).sum())
+        guide._likely = _by_likeliest(guide._now)
         return guide
 
     def _weigh(self, rows: Ints, votes: Ints, n_answers: Ints) -> None:
@@ -281,7 +287,13 @@ class Guide:
             expected=float(self.expected[i, k]),
             likeliest=int(self._now[i].argmax()),
             now=float(self._now[i, k]),
-            certainty=self._certain / len(self.items),
+            certainty=float(self._likely.sum()) / len(self.items),
             checks=checks,
+            likely=tuple((self._likely / len(self.items)).round(8).tolist()),
         )
         return GuidedDraw(self.items[i], k, probability, json.dumps(vars(guidance)))
+
+
+def _by_likeliest(now: Floats) -> Floats:
+    """Sum the largest probabilities of rows (n, K) by their classes, (K,)."""
+    return np.asarray(now.max(axis=1) @ np.eye(now.shape[1])[now.argmax(axis=1)])

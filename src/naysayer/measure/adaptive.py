@@ -113,6 +113,60 @@ def anytime_interval(
     >>> print("{:.2f}, from {:.2f} to {:.2f}".format(*anytime_interval(values, 0, 1)))
     0.90, from 0.88 to 0.92
     """
+    return _between(values, low, high, kind, confidence)
+
+
+def latest_interval(
+    values: ArrayLike, low: ArrayLike, high: ArrayLike, *, expected: ArrayLike = 0.0, confidence: float = 0.95
+) -> Interval:
+    r"""Estimate what a mean has come to that rises with time, as labels get better; with bounds that hold at all n.
+
+    It rests on the last half to three quarters of the values: those after the first :math:`s = 64, 128, 256, \dots`,
+    for the largest s up to n / 2; with fewer than 128, on all. The j-th of these windows may miss with probability
+    :math:`\alpha / ((j + 1)(j + 2))`, j = 0, 1, ..., so that any of them does with :math:`\alpha` at most. What holds
+    at all n at once: the lower bound is not above the largest mean :math:`\mu_t` that a value of the window had. So it
+    holds for the latest, if the mean did not fall. For the upper bound each value is raised by what the mean was
+    expected to gain since, and the second gambler bets against :math:`\theta` with
+
+    .. math:: \prod_t \big(1 + \lambda_t (\theta - m_t - \max(0, c_n - c_t))\big).
+
+    Where the mean rose since no earlier value by more than expected, :math:`\theta = \mu_n` makes each factor at most
+    :math:`1 + \lambda_t (\mu_t - m_t)`, a fair bet that depends on no later value. So it holds, however unevenly the
+    mean rose.
+
+    Parameters
+    ----------
+    values, low, high, confidence : as for :func:`anytime_interval`.
+    expected : (n,) :math:`c_t`, what the mean was expected to be; only how far it has risen counts.
+
+    Examples
+    --------
+    >>> mean = np.repeat([0.6, 0.9], 1000)
+    >>> values = np.random.default_rng(0).random(2000) < mean
+    >>> print("{:.2f}, from {:.2f} to {:.2f}".format(*anytime_interval(values, 0, 1)))
+    0.75, from 0.72 to 0.78
+    >>> print("{:.2f}, from {:.2f} to {:.2f}".format(*latest_interval(values, 0, 1, expected=mean)))
+    0.81, from 0.76 to 0.94
+    """
+    m, window, start = np.asarray(values, dtype=np.float64), 0, 0
+    while 2 * (later := max(_FIRST, 2 * start)) <= len(m):
+        window, start = window + 1, later
+    given = (np.broadcast_to(np.asarray(each, dtype=np.float64), m.shape)[start:] for each in (low, high, expected))
+    low, high, believed = given
+    tail = (1.0 - confidence) / ((window + 1) * (window + 2))
+    gains = np.maximum(0.0, believed[-1:] - believed)
+    return _between(m[start:], low, high, None, 1.0 - tail, gains)
+
+
+def _between(
+    values: ArrayLike,
+    low: ArrayLike,
+    high: ArrayLike,
+    kind: ArrayLike | None,
+    confidence: float,
+    gains: ArrayLike = 0.0,
+) -> Interval:
+    """Estimate a mean, with the bounds of two gamblers; for the upper one the values are raised by gains (n,)."""
     limit = -math.log(tail_probability(confidence))
     m = np.asarray(values, dtype=np.float64)
     low, high = (np.broadcast_to(np.asarray(each, dtype=np.float64), m.shape) for each in (low, high))
@@ -128,52 +182,17 @@ def anytime_interval(
     stakes = np.array(_MARGINS)[:, None] / variance
     up = np.minimum(stakes, _BOLDEST / np.maximum(1.0 - low, 1e-12))  # for no mean in [0, 1] does a bet lose more
     down = np.minimum(stakes, _BOLDEST / np.maximum(high, 1e-12))
+    raised = m + np.asarray(gains, dtype=np.float64)
     # What the first has won falls in the mean, what the other has rises: each leaves one side of a point.
     lowest = _crossing(lambda mean: _won(up * (m - mean)) - limit)
-    highest = 1.0 - _crossing(lambda rest: _won(down * (1.0 - rest - m)) - limit)
+    highest = 1.0 - _crossing(lambda rest: _won(down * (1.0 - rest - raised)) - limit)
     return Interval(estimate, lowest, highest)
-
-
-def latest_interval(
-    values: ArrayLike, low: ArrayLike, high: ArrayLike, *, expected: ArrayLike = 0.0, confidence: float = 0.95
-) -> Interval:
-    r"""Estimate what a mean has come to that rises with time, as labels get better; with bounds that hold at all n.
-
-    It rests on the last half to three quarters of the values: those after the first :math:`s = 64, 128, 256, \dots`,
-    for the largest s up to n / 2; with fewer than 128, on all. The j-th of these windows may miss with probability
-    :math:`\alpha / ((j + 1)(j + 2))`, j = 0, 1, ..., so that any of them does with :math:`\alpha` at most. What holds
-    at all n at once: the lower bound is not above the largest mean that a value of the window had. So it holds for
-    the latest, if the mean did not fall. The upper bound is raised by what the mean was expected to gain since; it
-    holds if the mean did not rise by more.
-
-    Parameters
-    ----------
-    values, low, high, confidence : as for :func:`anytime_interval`.
-    expected : (n,) what the mean was expected to be; only how far it has risen counts.
-
-    Examples
-    --------
-    >>> mean = np.repeat([0.6, 0.9], 1000)
-    >>> values = np.random.default_rng(0).random(2000) < mean
-    >>> print("{:.2f}, from {:.2f} to {:.2f}".format(*anytime_interval(values, 0, 1)))
-    0.75, from 0.72 to 0.78
-    >>> print("{:.2f}, from {:.2f} to {:.2f}".format(*latest_interval(values, 0, 1, expected=mean)))
-    0.81, from 0.76 to 0.95
-    """
-    m, window, start = np.asarray(values, dtype=np.float64), 0, 0
-    while 2 * (later := max(_FIRST, 2 * start)) <= len(m):
-        window, start = window + 1, later
-    given = (np.broadcast_to(np.asarray(each, dtype=np.float64), m.shape)[start:] for each in (low, high, expected))
-    low, high, believed = given
-    tail = (1.0 - confidence) / ((window + 1) * (window + 2))
-    found = anytime_interval(m[start:], low, high, confidence=1.0 - tail)
-    gain = max(0.0, float(believed[-1] - believed.mean())) if len(believed) else 0.0
-    return found._replace(high=min(1.0, found.high + gain))
 
 
 def _won(bets: Floats) -> float:
     """Logarithm of what a stake has become that was shared out equally over rows of bets (R, n)."""
-    return float(logsumexp(np.log1p(bets).sum(axis=1)) - math.log(len(bets)))
+    left = np.maximum(1.0 + bets, 1e-300)  # who has lost it all owes nothing
+    return float(logsumexp(np.log(left).sum(axis=1)) - math.log(len(bets)))
 
 
 def _variances(m: Floats, width: Floats, kind: NDArray[np.int64]) -> Floats:

@@ -125,13 +125,13 @@ function classes({ per_class, progress }) {
   });
 }
 
-function accuracy({ trainings, trains, training_error, progress, classes: names }) {
+function accuracy({ trainings, trains, training_error, progress, classes: names, guided }) {
   if (!trains && !trainings.length) return;
   // Answers that were left out or removed count no more, nor does, in the picture, what was learned with them.
   const drawn = trainings.filter((one, i) => trainings.slice(i).every((later) => later.n_answers >= one.n_answers));
   const last = trainings[trainings.length - 1];
   const said = [];
-  if (last) said.push("Trained on what has come in, the model is right on ", bold(`${percent(last.estimate, 1)} (${percent(last.low, 1)} to ${percent(last.high, 1)})`), " of the items, as estimated from the answers alone.");
+  if (last) said.push("Trained on what has come in, the model is right on ", bold(`${percent(last.estimate, 1)} (${percent(last.low, 1)} to ${percent(last.high, 1)})`), ` of the items, as estimated from the ${guided ? "random answers before guided questions began" : "answers"} alone.`);
   if (last?.unanswered) said.push(" It also names the ", bold(count(last.unanswered, "item")), last.named == null ? " without any answer." : ` without any answer, ${percent(last.named)} of them with a probability of 90% or more.`);
   for (const note of last?.notes ?? []) said.push(` ${note[0].toUpperCase()}${note.slice(1)}.`);
   fill(figure("accuracy", "Estimated accuracy", { wide: true }), {
@@ -206,11 +206,11 @@ function mistakes({ report, errors, people }) {
   });
 }
 
-function shares({ report, classes: names, since, vague, progress }) {
+function shares({ report, classes: names, since, vague, progress, guided, guided_shares }) {
   const priors = report?.priors;
   const rows = (priors ?? []).map(([value, low, high], k) => ({ name: names[k], value, low, high }));
   fill(figure("shares", "How common each class is"), {
-    said: since?.items ? `Share of each class, with its 95% interval, among the ${count(since.items, "item")} first asked about since there are ${whole(since.classes)} classes.` : "Share of each class among the items, with its 95% interval, estimated from yes and no alone.",
+    said: since?.items ? `Share of each class, with its 95% interval, among the ${count(since.items, "item")} first asked about since there are ${whole(since.classes)} classes.` : `Share of each class among the items, with its 95% interval, estimated from yes and no alone${guided_shares ? ": by the random answers before guided questions began, and by the guided ones" : guided ? ", by the answers before guided questions began" : ""}.`,
     empty: priors ? null : vague ? `Too few answers: after ${whole(progress.answers)}, a class may be anything from rare to common.` : since ? "Earlier answers say nothing of a class that was added; this needs answers about items that nobody was asked about before." : "Answers about two items are needed.",
     draw: (width) => whiskers(width, rows, { label: "Share of each class", from: 0, to: Math.min(1, Math.max(...rows.map((row) => row.high)) * 1.05) }),
     heads: ["class", "share", "from", "to"],
