@@ -392,7 +392,7 @@ def measure_part(url: str, part: str, before: set[str], *how: Any, **options: An
         "next_ms_max": round(next_ms[-1], 1),
         **counts,
     }
-    if n_training:
+    if found["kills"]:
         found["kills_while_training"] = n_training
     print(row(part, [found[column] for column in COLUMNS]), flush=True)
     if counts["lost"] or counts["doubled"]:
