@@ -481,7 +481,7 @@ def test_the_command_writes_labels_that_sha256sum_agrees_with(naysayer, tmp_path
         (["--draw"], "must hold results to draw; there are none"),
         (["--add", "nowhere", "--draw"], "--add must be a folder with results.csv; nowhere has none"),
         (["--dataset", "clcifar10", "--data", "."], "put clcifar10.pkl from"),
-        (["--dataset", "clcifar10", "--write-labels", "x"], "labels of clcifar10 are people's"),
+        (["--dataset", "clcifar10", "--write-labels", "x"], "labels of clcifar10 are in its publishers' file; there"),
         (["--write-labels", "x", "--labels", "odd"], "labels must be one of uniform"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Sets that people labelled: read from tiny files of their publishers' format, and nothing but data is unpickled."""
+"""Sets that people or a model labelled: tiny files of their publishers' format; nothing but data is unpickled."""
 
 from __future__ import annotations
 
@@ -94,33 +94,37 @@ def test_a_file_of_something_else_is_refused(value, words, tmp_path):
         read_labelled(write(tmp_path / "a.pkl", value), 10)
 
 
-def test_clcifar10_is_tested_on_cifar10(tmp_path, monkeypatch):
-    write(tmp_path / "clcifar10" / "clcifar10.pkl", content(side=32))
+@pytest.mark.parametrize("who", ["cl", "acl"])
+def test_clcifar10_is_tested_on_cifar10(who, tmp_path, monkeypatch):
+    write(tmp_path / f"{who}cifar10" / f"{who}cifar10.pkl", content(side=32))
     test = np.zeros((3, 3, 32, 32), np.uint8), np.array([1, 2, 3])
     cifar = datasets.Dataset(*test, *test, 10, human.HUMAN["clcifar10"].class_names)
     monkeypatch.setattr(datasets, "load", lambda name, folder: {("cifar10", tmp_path): cifar}[name, folder])
-    data, y_bar = load("clcifar10", tmp_path)
+    data, y_bar = load(f"{who}cifar10", tmp_path)
     assert (data.X_train.shape, data.X_test.shape, y_bar.shape) == ((6, 3, 32, 32), (3, 3, 32, 32), (6, 3))
     assert data.class_names[0] == "airplane"
 
 
-def test_clcifar20_is_tested_on_cifar100(tmp_path):
-    write(tmp_path / "clcifar20" / "clcifar20.pkl", content(n=20, side=32, n_classes=20))
+@pytest.mark.parametrize("who", ["cl", "acl"])
+def test_clcifar20_is_tested_on_cifar100(who, tmp_path):
+    folder = tmp_path / f"{who}cifar20"
+    write(folder / f"{who}cifar20.pkl", content(n=20, side=32, n_classes=20))
     pixels = np.random.default_rng(0).bytes(3072)
-    (tmp_path / "clcifar20" / "test.bin").write_bytes(bytes([19, 85]) + pixels + bytes([3, 7]) + pixels)
-    data, _ = load("clcifar20", tmp_path)
+    (folder / "test.bin").write_bytes(bytes([19, 85]) + pixels + bytes([3, 7]) + pixels)
+    data, _ = load(folder.name, tmp_path)
     np.testing.assert_array_equal(data.y_test, [19, 3])
     assert data.X_test[1].tobytes() == pixels
     assert data.n_classes == len(data.class_names) == 20
-    (tmp_path / "clcifar20" / "test.bin").write_bytes(b"short")
+    (folder / "test.bin").write_bytes(b"short")
     with raises("test.bin must have 3074 bytes per image; got 5"):
-        load("clcifar20", tmp_path)
+        load(folder.name, tmp_path)
 
 
+@pytest.mark.parametrize("who", ["cl", "acl"])
 @pytest.mark.parametrize("k", [10, 20])
-def test_clmicroimagenet_has_its_own_test_file(k, tmp_path):
-    folder = tmp_path / f"clmicroimagenet{k}"
-    write(folder / f"clmicro_imagenet{k}_train.pkl", content(n=2 * k, n_classes=k))
+def test_clmicroimagenet_has_its_own_test_file(k, who, tmp_path):
+    folder = tmp_path / f"{who}microimagenet{k}"
+    write(folder / f"{who}micro_imagenet{k}_train.pkl", content(n=2 * k, n_classes=k))
     write(folder / f"clmicro_imagenet{k}_test.pkl", content(n=3, n_classes=k, cl_labels=None))
     data, y_bar = load(folder.name, tmp_path)
     assert (len(data.X_train), len(data.X_test), y_bar.shape) == (2 * k, 3, (2 * k, 3))
@@ -128,13 +132,15 @@ def test_clmicroimagenet_has_its_own_test_file(k, tmp_path):
     write(folder / f"clmicro_imagenet{k}_test.pkl", content(n=3, side=8))
     with raises("must hold images of one shape; got (3, 4, 4) to train, (3, 8, 8) to test"):
         load(folder.name, tmp_path)
-    write(folder / f"clmicro_imagenet{k}_train.pkl", content(cl_labels=None))
-    with raises("must hold 'cl_labels', the labels that people gave; it has none"):
+    write(folder / f"{who}micro_imagenet{k}_train.pkl", content(cl_labels=None))
+    with raises("must hold 'cl_labels', the complementary labels; it has none"):
         load(folder.name, tmp_path)
 
 
 def test_what_is_not_there_is_said_with_where_it_comes_from(tmp_path):
     with raises("no checksum is published by which it could be fetched; put clcifar10.pkl from", FileNotFoundError):
         load("clcifar10", tmp_path)
+    with raises("put aclcifar10.pkl from https://github.com/ntucllab/libcll there yourself", FileNotFoundError):
+        load("aclcifar10", tmp_path)
     with raises("got 'clcifar1' (did you mean 'clcifar10'?)"):
         load("clcifar1", tmp_path)

@@ -143,7 +143,7 @@ def _write_labels(names: list[str], labels: list[str] | None, folder: Path, data
     list_runs(names, labels)  # which refuses what it does not know
     for name in names:
         if name not in job.DRAWN:
-            raise ValueError(f"labels of {name} are people's, and in their publishers' file; there is nothing to draw")
+            raise ValueError(f"labels of {name} are in its publishers' file; there is nothing to draw")
     check_writable(folder)
     written: dict[Path, str] = {}
     for name in names:

@@ -1,7 +1,11 @@
-"""Images that people gave complementary labels to: CLImage's four sets, read from their publishers' files.
+"""Images that people, or a model, gave complementary labels to, read from their publishers' files.
 
-Wang, Ha, Ye, Lin and Lin (2023), CLImage: human-annotated datasets for complementary-label learning, arXiv:2305.08295.
-The publishers' page names the files; it gives no checksums, so nothing is downloaded here: put them into
+People: the four sets of CLImage. Wang, Mai, Ye, Lin and Lin (2023), CLImage: human-annotated datasets for
+complementary-label learning, arXiv:2305.08295. A vision-language model: the four sets of ACLImage, in files of the same
+format. Ye, Mai, Wang, Lin and Lin (2024), libcll: an extendable Python toolkit for complementary-label learning,
+arXiv:2411.12276.
+
+The publishers' pages name the files; they give no checksums, so nothing is downloaded here: put them into
 ``<folder>/<name>/``. They are pickles, which could run anything when they are loaded, so only what such a file needs
 is let through: arrays, lists, dicts, strings and numbers.
 """
@@ -22,6 +26,7 @@ from naysayer.data.readers import Hashed, read_whole
 from naysayer.data.registry import REGISTRY
 
 PAGE = "https://github.com/ntucllab/CLImage_Dataset"
+LIBCLL = "https://github.com/ntucllab/libcll"
 _HARMLESS = {  # what pickles of arrays name, in all versions of numpy
     *((f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
     *((f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")),
@@ -33,7 +38,7 @@ _CIFAR100 = 2 + 3 * 32 * 32  # bytes of an image of CIFAR-100: its class of 20, 
 
 
 class Human(NamedTuple):
-    """Images (N, 3, S, S) uint8 with their true classes and the labels (N, 3) that three people gave to each."""
+    """Images (N, 3, S, S) uint8 with their true classes and the labels (N, 3) that each was given."""
 
     data: datasets.Dataset
     y_bar: NDArray[np.int64]
@@ -46,69 +51,86 @@ class Listing(NamedTuple):
     train: str
     test: str
     test_of: str
+    page: str = PAGE  # which says where the file to train on is
+
+
+_CIFAR10 = Listing(REGISTRY["cifar10"].class_names, "clcifar10.pkl", "", "cifar10")
+_CIFAR20 = Listing(
+    (
+        *("aquatic mammals", "fish", "flowers", "food containers", "fruit, vegetables and mushrooms"),
+        *("household electrical devices", "household furniture", "insects", "large carnivores and bear"),
+        *("large man-made outdoor things", "large natural outdoor scenes", "large omnivores and herbivores"),
+        *("medium-sized mammals", "non-insect invertebrates", "people", "reptiles", "small mammals", "trees"),
+        *("transportation vehicles", "non-transportation vehicles"),
+    ),
+    "clcifar20.pkl",
+    "test.bin",
+    "CIFAR-100's binary version",
+)
+_IMAGENET10 = Listing(
+    (
+        *("sulphur butterfly", "backpack", "cardigan", "kimono", "magnetic compass", "oboe", "sandal", "torch"),
+        *("pizza", "alp"),
+    ),
+    "clmicro_imagenet10_train.pkl",
+    "clmicro_imagenet10_test.pkl",
+    "",
+)
+_IMAGENET20 = Listing(
+    (
+        *("tailed frog", "scorpion", "snail", "american lobster", "tabby", "persian cat", "gazelle", "chimpanzee"),
+        *("bannister", "barrel", "christmas stocking", "gasmask", "hourglass", "iPod", "scoreboard", "snorkel"),
+        *("suspension bridge", "torch", "tractor", "triumphal arch"),
+    ),
+    "clmicro_imagenet20_train.pkl",
+    "clmicro_imagenet20_test.pkl",
+    "",
+)
+
+
+def _by_model(listing: Listing) -> Listing:
+    """The same images and classes, labelled by a vision-language model; they are tested on the same file."""
+    return listing._replace(train=f"a{listing.train}", page=LIBCLL)
 
 
 HUMAN = {
-    "clcifar10": Listing(REGISTRY["cifar10"].class_names, "clcifar10.pkl", "", "cifar10"),
-    "clcifar20": Listing(
-        (
-            *("aquatic mammals", "fish", "flowers", "food containers", "fruit, vegetables and mushrooms"),
-            *("household electrical devices", "household furniture", "insects", "large carnivores and bear"),
-            *("large man-made outdoor things", "large natural outdoor scenes", "large omnivores and herbivores"),
-            *("medium-sized mammals", "non-insect invertebrates", "people", "reptiles", "small mammals", "trees"),
-            *("transportation vehicles", "non-transportation vehicles"),
-        ),
-        "clcifar20.pkl",
-        "test.bin",
-        "CIFAR-100's binary version",
-    ),
-    "clmicroimagenet10": Listing(
-        (
-            *("sulphur butterfly", "backpack", "cardigan", "kimono", "magnetic compass", "oboe", "sandal", "torch"),
-            *("pizza", "alp"),
-        ),
-        "clmicro_imagenet10_train.pkl",
-        "clmicro_imagenet10_test.pkl",
-        "",
-    ),
-    "clmicroimagenet20": Listing(
-        (
-            *("tailed frog", "scorpion", "snail", "american lobster", "tabby", "persian cat", "gazelle", "chimpanzee"),
-            *("bannister", "barrel", "christmas stocking", "gasmask", "hourglass", "iPod", "scoreboard", "snorkel"),
-            *("suspension bridge", "torch", "tractor", "triumphal arch"),
-        ),
-        "clmicro_imagenet20_train.pkl",
-        "clmicro_imagenet20_test.pkl",
-        "",
-    ),
+    "clcifar10": _CIFAR10,
+    "clcifar20": _CIFAR20,
+    "clmicroimagenet10": _IMAGENET10,
+    "clmicroimagenet20": _IMAGENET20,
+    "aclcifar10": _by_model(_CIFAR10),
+    "aclcifar20": _by_model(_CIFAR20),
+    "aclmicroimagenet10": _by_model(_IMAGENET10),
+    "aclmicroimagenet20": _by_model(_IMAGENET20),
 }
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Human:
-    """Load a set that people labelled, from its publishers' files.
+    """Load a set that people or a model labelled, from its publishers' files.
 
     Parameters
     ----------
     name : a key of :data:`HUMAN`.
-    folder : where ``<folder>/<name>/`` holds the files, as in :func:`naysayer.data.datasets.load`. CLCIFAR-10 is tested
-        on CIFAR-10's test images, which are the data set ``cifar10``; CLCIFAR-20 on those of CIFAR-100, ``test.bin``.
+    folder : where ``<folder>/<name>/`` holds the files, as in :func:`naysayer.data.datasets.load`. CLCIFAR-10 and
+        ACLCIFAR-10 are tested on CIFAR-10's test images, which are the data set ``cifar10``; CLCIFAR-20 and ACLCIFAR-20
+        on those of CIFAR-100, ``test.bin``.
     """
     if name not in HUMAN:
         raise ValueError(f"`name` must be one of {', '.join(HUMAN)}; got {near(name, HUMAN)}")
     listing = HUMAN[name]
     n_classes = len(listing.class_names)
     place = datasets._root(folder) / name
-    train = _find(place, listing.train, f"from {PAGE}")
+    train = _find(place, listing.train, f"from {listing.page}")
     X, y_true, y_bar = read_labelled(train, n_classes)
     if y_bar is None:
-        raise ValueError(f"{train} must hold 'cl_labels', the labels that people gave; it has none")
-    if name == "clcifar10":
+        raise ValueError(f"{train} must hold 'cl_labels', the complementary labels; it has none")
+    if listing.test_of == "cifar10":
         cifar = datasets.load("cifar10", folder)
         X_test, y_test = cifar.X_test, cifar.y_test
-    elif name == "clcifar20":
+    elif listing.test_of:
         X_test, y_test = _read_cifar100(_find(place, listing.test, f"of {listing.test_of}"))
     else:
-        X_test, y_test, _ = read_labelled(_find(place, listing.test, f"from {PAGE}"), n_classes)
+        X_test, y_test, _ = read_labelled(_find(place, listing.test, f"from {listing.page}"), n_classes)
     if X.shape[1:] != X_test.shape[1:]:
         raise ValueError(
             f"{place} must hold images of one shape; got {X.shape[1:]} to train, {X_test.shape[1:]} to test"

@@ -48,7 +48,7 @@ from naysayer.objectives import OBJECTIVES, Objective
 from naysayer.objectives.base import parameters_of
 
 RESULTS = "results.csv"
-HELD_OUT = 0.1  # share of the training rows that chooses; where people labelled, as many again estimate
+HELD_OUT = 0.1  # share of the training rows that chooses; of sets with published labels, as many again estimate
 DATASETS = (*DRAWN, *human.HUMAN)
 HUMAN_LABELS = "human"
 SIDES = {"digits": 8, "mnist": 28, "fashion": 28, "kuzushiji": 28}  # of images that come flat
@@ -250,7 +250,7 @@ def list_runs(
     Parameters
     ----------
     asked_datasets : of :data:`DATASETS`.
-    labels : of :data:`~naysayer.experiments.benchmark_labels.LABELLINGS`, all if None; where people labelled, theirs.
+    labels : of :data:`~naysayer.experiments.benchmark_labels.LABELLINGS`, all if None; where some are published, those.
     networks, recipes : of :data:`SETTINGS`.
     methods : as :func:`find_methods` gives them.
     rates, epochs : instead of those in :data:`SETTINGS`.
@@ -546,7 +546,7 @@ def _split(seed: int, n: int, estimate: bool) -> _Split:
 
 @functools.lru_cache(maxsize=1)  # runs of one data set follow each other
 def _load(name: str, folder: str | None) -> tuple[datasets.Dataset, NDArray[np.int64] | None]:
-    """A data set, and what people said of its images if any did."""
+    """A data set, and what people or a model said of its images if any did."""
     if name in human.HUMAN:
         return human.load(name, folder)
     return datasets.load(name, folder, download=True), None
@@ -554,7 +554,7 @@ def _load(name: str, folder: str | None) -> tuple[datasets.Dataset, NDArray[np.i
 
 @functools.lru_cache(maxsize=1)
 def _labels(name: str, labelling: str, folder: str | None) -> Labels:
-    """The labels to learn from: drawn and checked; or the first that people gave, with Q counted from the truth."""
+    """The labels to learn from: drawn and checked; or the first of those published, with Q counted from the truth."""
     given, said = _load(name, folder)
     if said is None:
         return draw(name, given, labelling)

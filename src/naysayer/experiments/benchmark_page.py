@@ -29,6 +29,10 @@ TITLES = {
     "clcifar20": "CLCIFAR-20",
     "clmicroimagenet10": "CLMicroImageNet-10",
     "clmicroimagenet20": "CLMicroImageNet-20",
+    "aclcifar10": "ACLCIFAR-10",
+    "aclcifar20": "ACLCIFAR-20",
+    "aclmicroimagenet10": "ACLMicroImageNet-10",
+    "aclmicroimagenet20": "ACLMicroImageNet-20",
 }
 STYLES = {  # Okabe and Ito's colours; the marker tells labels apart without them
     "uniform": ("#0072B2", "o"),
@@ -42,9 +46,9 @@ TEXT = (
     f"{100 * HELD_OUT:.0f} % of the training images choose the learning rate of each seed and the epoch of each run, "
     "by their complementary labels alone; where the rate falls along a cosine, the epoch is the last. The oracle "
     "chooses by the true test accuracy, which nobody can. The estimate comes from complementary labels that had no "
-    "part in the choice: those of the test images or, where people labelled, of another tenth of the training images. "
-    "Estimate and bounds are means over the seeds, each of which has labels of its own to estimate from. Methods that "
-    "have a place for Q know it."
+    "part in the choice: those of the test images or, where people or a model labelled, of another tenth of the "
+    "training images. Estimate and bounds are means over the seeds, each of which has labels of its own to estimate "
+    "from. Methods that have a place for Q know it."
 )
 
 FEW = (  # where methods are compared on digits
@@ -119,7 +123,7 @@ def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
         methods = ordered(by_labels)
         overview = Table(
             "True test accuracy in percent, mean and deviation over the seeds",
-            [LABELLINGS[labels].title if labels in LABELLINGS else "people's" for labels in by_labels],
+            [LABELLINGS[labels].title if labels in LABELLINGS else "as published" for labels in by_labels],
             {m: [cell(c[m].accuracy) if m in c else "–" for c in by_labels.values()] for m in methods},
             _how(setup, [row for row in listed if _setup(row) == setup]),
         )
@@ -234,7 +238,7 @@ def _details(labels: str, methods: dict[str, Chosen]) -> Table:
             ", ".join(f"{row.lr:g}" for row in chosen.rows),
             ", ".join(str(row.epoch) for row in chosen.rows),
         ]
-    title = LABELLINGS[labels].title if labels in LABELLINGS else "the first label that people gave"
+    title = LABELLINGS[labels].title if labels in LABELLINGS else "the first one that the publishers give"
     columns = ["true", "oracle", "estimated (95 %)", "interval holds it", "learning rates", "epochs"]
     return Table(f"Labels: {title}", columns, rows)
 
@@ -309,7 +313,7 @@ def draw_methods(by_labels: dict[str, dict[str, Chosen]], methods: Sequence[str]
                 [methods.index(m) + shift for m, _ in drawn],
                 xerr=[values.std() for _, values in drawn],
                 fmt=marker, color=colour, ms=4, lw=0.8, mew=0,
-                label=LABELLINGS[labels].title if labels in LABELLINGS else "people's labels",
+                label=LABELLINGS[labels].title if labels in LABELLINGS else "labels as published",
             )  # fmt: skip
         axes.set(yticks=range(len(methods)), yticklabels=methods, ylim=(len(methods) - 0.5, -0.5))
         axes.set_xlabel("true test accuracy (%)")
