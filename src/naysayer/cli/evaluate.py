@@ -42,7 +42,8 @@ def evaluate(
     label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
     ordinary: Ordinary = False,
     transition: Annotated[
-        Path | None, typer.Option(help="Q as a CSV of numbers, as for train; default: that of the training.")
+        Path | None,
+        typer.Option(help="Q as for train, a CSV or the JSON of an estimate; default: that of the training."),
     ] = None,
     delimiter: Delimiter = None,
     confidence: Confidence = 0.95,
