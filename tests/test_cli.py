@@ -451,6 +451,23 @@ def test_evaluate_says_the_same_as_json_and_as_the_library(works, model, others)
         line = next(line for line in text.splitlines() if line.startswith(names[k]))
         assert f"{100 * row['prior']:.1f} ({100 * row['prior_low']:.1f} to {100 * row['prior_high']:.1f})" in line
         assert f"{100 * row['predicted_share']:.1f}" in line
+        assert row["prior_low"] > 0
+        assert not row["recall_rough"]
+        assert line.endswith(f" {100 * row['recall']:.0f}")
+    assert "rough" not in text
+
+
+def test_what_is_found_of_a_class_is_rough_where_there_may_be_none(works, tmp_path, model):
+    table = only(animals(n=12, seed=3), "not")  # four of each class: their shares are anything
+    path = write(tmp_path / "few.csv", table)
+    told = works("evaluate", model, path, "--json").json["classes"]
+    rough = {row["class"]: row["recall"] for row in told if row["recall_rough"]}
+    assert rough
+    assert all(row["prior_low"] == 0 for row in told if row["class"] in rough)
+    text = works("evaluate", model, path).out
+    for name, recall in rough.items():
+        assert re.search(rf"^{name} .* {100 * recall:.0f}\?$", text, re.MULTILINE)
+    assert "found %, with a question mark: rough, since the labels leave it possible that there are none" in text
 
 
 def test_nothing_impossible_is_shown(works, tmp_path, model):

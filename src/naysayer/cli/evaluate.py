@@ -98,6 +98,10 @@ def _print_evaluation(found: Evaluation, confidence: float) -> None:
         return
     for cells, row in zip(rows, found.classes):
         cells.append("-" if row["precision"] is None else percent(*row["precision"]))
-        cells.append("-" if row["recall"] is None else f"{100 * row['recall']:.0f}")
+        cells.append("-" if row["recall"] is None else f"{100 * row['recall']:.0f}" + "?" * row["recall_rough"])
     print_table([*heads, "right when predicted %", "found %"], rows)
     print("\nAll are estimates from these labels; those of a single class rest on fewer of them.")
+    if any(row["recall_rough"] for row in found.classes):
+        print(
+            "found %, with a question mark: rough, since the labels leave it possible that there are none of the class."
+        )
