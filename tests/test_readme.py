@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import itertools
 import json
@@ -703,7 +704,7 @@ def test_what_is_said_of_fits_without_a_warning_is_what_was_measured():
 
 @pytest.fixture
 def benchmarks(monkeypatch):
-    """Give what a benchmark defines, by its name, without running it."""
+    """Let benchmarks be imported; give what one defines, by its name, without running it."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     for name in ("OMP_NUM_THREADS", "LOKY_MAX_CPU_COUNT"):
         monkeypatch.setenv(name, "1")  # as they do
@@ -786,6 +787,16 @@ def test_what_is_said_of_the_grid_is_what_was_measured(benchmarks):
     )
     photos = " ".join(PAGES["docs/photos.md"].split())
     assert f"{off} in {unlabelled['fits']} fits" in photos
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_a_benchmark_resumes_where_it_was_interrupted(tmp_path):
+    resumed = importlib.import_module("common").resumed
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("[-1, 100]\n[-9, 900]\n[-2, 2")  # -9 is no job, and the last line was cut short
+    assert list(resumed(abs, [-1, -2, -3], kept, 1)) == [100, 2, 3]
+    assert list(resumed(abs, [-1, -2, -3], kept, 1)) == [100, 2, 3]
+    assert kept.read_text() == "[-1, 100]\n[-9, 900]\n[-2, 2]\n[-3, 3]\n"
 
 
 def test_fits_of_a_cell_that_are_merged_count_as_if_run_together(benchmarks):
