@@ -61,11 +61,13 @@ def finished(
 
 def resumed(job: Callable[[Any], Any], jobs: Sequence[Any], path: Path, processes: int | None) -> Iterator[Any]:
     """Give what jobs return, and keep it in a file, line by line: those that are there are not done again."""
-    kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    known = {json.dumps(given): result for given, result in kept}
+    text = path.read_text() if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]  # the last line may have been cut short
+    known = {json.dumps(given): result for given, result in map(json.loads, whole.splitlines())}
     yield from (known[key] for key in map(json.dumps, jobs) if key in known)
     path.parent.mkdir(exist_ok=True)
     with path.open("a") as file:
+        file.truncate(len(whole.encode()))
         left = [given for given in jobs if json.dumps(given) not in known]
         for given, result in finished(partial(_with_given, job), left, processes, math.inf):
             file.write(json.dumps([given, result]) + "\n")

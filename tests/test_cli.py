@@ -24,7 +24,7 @@ import pytest
 from typer.main import get_command
 
 from helpers import every_command
-from naysayer import ComplementaryClassifier, cli, complement, metrics
+from naysayer import ComplementaryClassifier, cli, complement, metrics, transition
 from naysayer.cli import console
 from naysayer.cli.app import _answer
 from naysayer.cli.trainers import _trial_cells
@@ -265,6 +265,35 @@ def test_a_transition_matrix_is_read_and_remembered(works, naysayer, refuses, tm
     told = works("doctor", path, "--label", "not", *options).json
     assert told["findings"] == doctor.examine(y_bar, class_names=CLASSES, transition=other).to_dict()["findings"]
     assert "transition matrix" in works("doctor", path, "--label", "not", *options[:2]).out
+    pairs = np.random.default_rng(0).integers(0, 3, 200)
+    estimated = transition.estimate(complement(pairs, 3, transition=q, random_state=1), pairs, 3)
+    (tmp_path / "q.json").write_text(json.dumps(estimated.to_json()))
+    np.savetxt(tmp_path / "estimated.csv", estimated, delimiter=",")
+    widths = []
+    for name, matrix in (("q.json", estimated), ("estimated.csv", np.asarray(estimated))):
+        options = ["--transition", tmp_path / name, "--json"]
+        told = naysayer("evaluate", tmp_path / "m", path, *options).json["accuracy"]
+        expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=matrix)
+        assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
+        widths.append(told["high"] - told["low"])
+        assert works("doctor", path, "--label", "not", *options).json["findings"]
+    assert widths[0] > 1.1 * widths[1]  # a CSV is taken as known
+    options = ["--transition", tmp_path / "q.json", "--force", *FAST]
+    works("train", path, "--label", "not", "--out", tmp_path / "m", *options)
+    assert (ComplementaryClassifier.load(tmp_path / "m").transition.counts == estimated.counts).all()
+    for written, words in (
+        ("{}", "it lacks 'matrix'"),
+        ("[1]", "list indices must be integers"),
+        ("no", "Expecting value"),
+        (json.dumps(estimated.to_json() | {"counts": [[1]]}), "`counts` must be those of pairs, (3, 3); got [[1]]"),
+        (
+            json.dumps(estimated.to_json() | {"model": "odd"}),
+            "`model` must be one of noisy, biased, both, free; got 'odd'",
+        ),
+    ):
+        (tmp_path / "q.json").write_text(written)
+        named = "q.json must be the JSON of what transition.estimate gave: "
+        refuses(f"{named}{words}", "doctor", path, "--label", "not", "--transition", tmp_path / "q.json")
     refuses("nowhere.csv must be a CSV of numbers", "evaluate", tmp_path / "m", path, "--transition", "nowhere.csv")
     refuses("nowhere.csv must be a CSV of numbers", "doctor", path, "--label", "not", "--transition", "nowhere.csv")
 
@@ -423,6 +452,23 @@ def test_evaluate_says_the_same_as_json_and_as_the_library(works, model, others)
         line = next(line for line in text.splitlines() if line.startswith(names[k]))
         assert f"{100 * row['prior']:.1f} ({100 * row['prior_low']:.1f} to {100 * row['prior_high']:.1f})" in line
         assert f"{100 * row['predicted_share']:.1f}" in line
+        assert row["prior_low"] > 0
+        assert not row["recall_rough"]
+        assert line.endswith(f" {100 * row['recall']:.0f}")
+    assert "rough" not in text
+
+
+def test_what_is_found_of_a_class_is_rough_where_there_may_be_none(works, tmp_path, model):
+    table = only(animals(n=12, seed=3), "not")  # four of each class: their shares are anything
+    path = write(tmp_path / "few.csv", table)
+    told = works("evaluate", model, path, "--json").json["classes"]
+    rough = {row["class"]: row["recall"] for row in told if row["recall_rough"]}
+    assert rough
+    assert all(row["prior_low"] == 0 for row in told if row["class"] in rough)
+    text = works("evaluate", model, path).out
+    for name, recall in rough.items():
+        assert re.search(rf"^{name} .* {100 * recall:.0f}\?$", text, re.MULTILINE)
+    assert "found %, with a question mark: rough, since the labels leave it possible that there are none" in text
 
 
 def test_nothing_impossible_is_shown(works, tmp_path, model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import itertools
 import json
@@ -734,12 +735,18 @@ def test_what_is_said_of_fits_without_a_warning_is_what_was_measured():
     assert f"{', '.join(parts[:3])} and {parts[3]}" in page
 
 
-def test_what_is_said_of_the_best_in_hindsight_is_what_was_measured(monkeypatch):
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """Let benchmarks be imported; give what one defines, by its name, without running it."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     for name in ("OMP_NUM_THREADS", "LOKY_MAX_CPU_COUNT"):
-        monkeypatch.setenv(name, "1")  # as the benchmark does
+        monkeypatch.setenv(name, "1")  # as they do
+    return lambda name: runpy.run_path(str(ROOT / "benchmarks" / f"{name}.py"))
+
+
+def test_what_is_said_of_the_best_in_hindsight_is_what_was_measured(benchmarks):
     page, fits = " ".join(PAGES["docs/accuracy.md"].split()), result("tables")["fits"]
-    tables = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))
+    tables = benchmarks("tables")
     settings = tables["behind"](fits)
     far = [one for one in settings if one["points"] > 2]
     assert f"in hindsight in {len(far)} of {len(settings)} settings" in page
@@ -793,12 +800,47 @@ def test_what_is_said_of_the_parts_of_an_error_is_what_was_measured():
     assert abs(many["off"]["mean"]) < many["off"]["error"]  # "nothing of the size seen came back"
 
 
-def test_what_is_said_of_the_grid_is_what_was_measured():
-    cells = result("coverage")["cells"]
+def test_what_is_said_of_the_grid_is_what_was_measured(benchmarks):
+    measured, page = result("coverage"), " ".join(PAGES["docs/accuracy.md"].split())
+    *cells, unlabelled, estimated = measured["cells"]
     assert {cell["fits"] for cell in cells} == {14, 15}
-    low = [(cell["data"], cell["classes"], cell["rows"]) for cell in cells if cell["covered"] < 0.9]
+    assert (unlabelled["labels"], estimated["labels"]) == ("unlabelled", "estimated")
+    counts = [
+        value for cell in (unlabelled, estimated) for value in (round(cell["fits"] * cell["covered"]), cell["fits"])
+    ]
+    assert "The last two rows held in {} of {} fits, and in {} of {}".format(*counts) in page
+    low = [(cell["data"], cell["classes"], cell["rows"]) for cell in measured["cells"] if cell["covered"] < 0.9]
     assert low == [("clusters", 10, 1000)]
-    assert all(abs(cell["bias"]) < 2 * cell["bias_error"] for cell in cells)
+    assert all(abs(cell["bias"]) < 2 * cell["bias_error"] for cell in measured["cells"])
+    total = benchmarks("coverage")["total"](measured["cells"])
+    assert total == {name: pytest.approx(value) for name, value in measured["all"].items()}
+    sign = "−" if unlabelled["bias"] < 0 else "+"
+    off = (
+        f"off by {sign}{100 * abs(unlabelled['bias']):.1f} points with an error of {100 * unlabelled['bias_error']:.1f}"
+    )
+    photos = " ".join(PAGES["docs/photos.md"].split())
+    assert f"{off} in {unlabelled['fits']} fits" in photos
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_a_benchmark_resumes_where_it_was_interrupted(tmp_path):
+    resumed = importlib.import_module("common").resumed
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("[-1, 100]\n[-9, 900]\n[-2, 2")  # -9 is no job, and the last line was cut short
+    assert list(resumed(abs, [-1, -2, -3], kept, 1)) == [100, 2, 3]
+    assert list(resumed(abs, [-1, -2, -3], kept, 1)) == [100, 2, 3]
+    assert kept.read_text() == "[-1, 100]\n[-9, 900]\n[-2, 2]\n[-3, 3]\n"
+
+
+def test_fits_of_a_cell_that_are_merged_count_as_if_run_together(benchmarks):
+    coverage, fits = benchmarks("coverage"), np.random.default_rng(0).random((11, 7))
+    together = coverage["summary"](3, fits.tolist()) | {"repeats": [[0, 11]]}
+    parts = [coverage["summary"](3, some.tolist()) | {"repeats": [[0, 11]]} for some in (fits[:1], fits[1:4], fits[4:])]
+    merged = coverage["merged"]({"cells": parts[:1]}, parts[1:])
+    (cell,) = merged["cells"]
+    assert cell.pop("repeats") == 3 * together.pop("repeats")
+    assert {k: pytest.approx(v) if isinstance(v, float) else v for k, v in together.items()} == cell
+    assert merged["all"]["fits"] == 11
 
 
 def test_what_is_said_of_the_most_that_features_tell_is_what_was_measured():

@@ -468,6 +468,33 @@ def test_ids_are_left_out_and_remembered():
     assert "shuffled" not in told.readings
 
 
+def test_numbers_that_may_be_names_are_said():
+    n = 120
+    rng = np.random.default_rng(0)
+    rows = table(
+        customer_no=rng.permutation(10**6)[:n].tolist(),
+        postcode=(10_000 + 37 * rng.integers(0, 60, n)).tolist(),
+        Phone=[f"{number}" for number in rng.integers(10**8, 10**9, n)],
+        serial=(100_000 + rng.permutation(900_000)[:n]).tolist(),
+        number_of_rooms=rng.integers(1, 9, n).tolist(),
+        visit_no=rng.integers(1, 6, n).tolist(),
+        income=rng.permutation(90_000)[:n].tolist(),
+        weight_no=rng.normal(size=n).tolist(),
+    )
+    encoder = TableEncoder().fit(rows)
+    what_to_do = "drop it (--drop), or make it categorical (--categorical)"
+    assert encoder.warnings == [
+        *(
+            f"column {name!r} is read as a number, but its name says that it is none; {what_to_do}"
+            for name in ("customer_no", "postcode", "Phone")
+        ),
+        f"column 'serial' may be an id: 120 different whole numbers of 6 digits; if so, {what_to_do}",
+    ]
+    assert encoder.columns == list(rows.columns)  # nothing is guessed
+    told = Columns(drop=["customer_no"], categorical=["postcode"], numeric=["Phone", "serial"])
+    assert TableEncoder().fit(rows, told).warnings == []
+
+
 def test_what_looks_wrong_in_a_column_is_said():
     rows = table(
         colour=["Red", "red", "blue", "red", "blue"],

@@ -25,7 +25,11 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Classes = Annotated[str | None, typer.Option(help="All class values, separated by commas; default: those that occur.")]
 Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what each row is, not what it is not.")]
 Transition = Annotated[
-    Path | None, typer.Option(help="Q as a CSV of numbers, rows = true class, in the order of the classes.")
+    Path | None,
+    typer.Option(
+        help="Q, rows = true class, in the order of the classes: a CSV of numbers, which is taken as known, or the "
+        "JSON of an estimate, which widens intervals."
+    ),
 ]
 Alpha = Annotated[
     float | None, typer.Option(help="Weight of 'is not' against 'is' labels where both occur; default: equal.")
@@ -213,10 +217,21 @@ def check_label(label: str | None) -> str:
 
 
 def read_matrix(path: Path | None) -> Any:
-    """Read a transition matrix, where one is given."""
+    """Read a transition matrix, where one is given: numbers that are known, or an estimate with what it is from."""
     if path is None:
         return None
     import numpy as np
+
+    if path.suffix.lower() == ".json":
+        from naysayer.labels.transition import Estimated
+
+        try:
+            return Estimated.from_json(json.loads(path.read_text(encoding="utf8")))
+        except KeyError as error:
+            reason = f"it lacks {error}"
+        except (OSError, ValueError, TypeError) as error:
+            reason = str(error)
+        raise ValueError(f"{path} must be the JSON of what transition.estimate gave: {reason}")
 
     try:
         with warnings.catch_warnings():

@@ -42,7 +42,8 @@ def evaluate(
     label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
     ordinary: Ordinary = False,
     transition: Annotated[
-        Path | None, typer.Option(help="Q as a CSV of numbers, as for train; default: that of the training.")
+        Path | None,
+        typer.Option(help="Q as for train, a CSV or the JSON of an estimate; default: that of the training."),
     ] = None,
     delimiter: Delimiter = None,
     confidence: Confidence = 0.95,
@@ -99,6 +100,10 @@ def _print_evaluation(found: Evaluation, confidence: float) -> None:
         return
     for cells, row in zip(rows, found.classes):
         cells.append("-" if row["precision"] is None else percent(*row["precision"]))
-        cells.append("-" if row["recall"] is None else f"{100 * row['recall']:.0f}")
+        cells.append("-" if row["recall"] is None else f"{100 * row['recall']:.0f}" + "?" * row["recall_rough"])
     print_table([*heads, "right when predicted %", "found %"], rows)
     print("\nAll are estimates from these labels; those of a single class rest on fewer of them.")
+    if any(row["recall_rough"] for row in found.classes):
+        print(
+            "found %, with a question mark: rough, since the labels leave it possible that there are none of the class."
+        )

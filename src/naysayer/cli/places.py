@@ -91,7 +91,7 @@ class Evaluation:
     said : what the labels are, in one line.
     accuracy : estimate and interval.
     classes : for each class its name, its share with an interval, and the share of the predictions; from labels also
-        the precision and the recall.
+        the precision and the recall, which is rough where the interval of the class's share holds 0.
     about : what programs are told beside it.
     """
 
@@ -162,7 +162,8 @@ def judge(
             precision = right._replace(estimate=possible(right.estimate))
         if (total := counts[k].sum()) > 1e-9:  # else the labels say that there are none of this class
             recall = possible(float(counts[k, k] / total))
-        row.update(precision=precision, recall=recall)
+        rough = recall is not None and bool(row["prior_low"] <= 0)
+        row.update(precision=precision, recall=recall, recall_rough=rough)
     return Evaluation(said, sample.accuracy_interval(predicted, tail), found, {"labels": said})
 
 

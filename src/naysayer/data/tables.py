@@ -67,8 +67,28 @@ def says_id(name: str) -> bool:
     >>> [name for name in ("id", "user_id", "userId", "UUID", "width", "paid") if says_id(name)]
     ['id', 'user_id', 'userId', 'UUID']
     """
-    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-    return any(part.lower() in ("id", "uuid", "guid", "identifier") for part in parts)
+    return any(part in ("id", "uuid", "guid", "identifier") for part in _parts(name))
+
+
+def says_code(name: str) -> bool:
+    """Whether a column's name says that its numbers are no quantities: they name places, lines or other things.
+
+    Examples
+    --------
+    >>> [name for name in ("customer_no", "zipCode", "PHONE", "number_of_rooms", "note") if says_code(name)]
+    ['customer_no', 'zipCode', 'PHONE']
+    """
+    parts = _parts(name)
+    return bool(parts) and (parts[-1] in _NUMBERING or not _ADDRESSES.isdisjoint(parts))
+
+
+_NUMBERING = frozenset(["no", "nr", "num", "number", "code"])
+_ADDRESSES = frozenset(["zip", "zipcode", "postcode", "postal", "plz", "phone", "telephone", "tel", "mobile", "fax"])
+
+
+def _parts(name: str) -> list[str]:
+    """The words that a column's name is made of, in small letters."""
+    return [part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
 # Files

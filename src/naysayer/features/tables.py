@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from naysayer.common.checks import near
 from naysayer.data.items import IMAGE_ENDINGS
-from naysayer.data.tables import DataTable, day_of, days_of, number_of, numbers_of, says_id, texts_of
+from naysayer.data.tables import DataTable, day_of, days_of, number_of, numbers_of, says_code, says_id, texts_of
 from naysayer.features.blocks import Block, Features, PhotoBlock, TextBlock, balance, block_from_dict
 from naysayer.labels.checks import alike
 
 _MOST_CATEGORIES = 100
 _MANY = 20  # rows from which values that never repeat are no chance
+_MANY_MORE = 100  # rows from which that is said of whole numbers with gaps, which amounts of money are, too
 _FARTHEST = 1e6  # standard deviations; beyond it a value is cut, so that float32 holds it
 _SEVERAL = 4  # words per text, on average, from which texts are read and not left out
 
@@ -258,7 +259,9 @@ def _read_numbers(name: str, values: NDArray[Any], numbers: NDArray[np.float64],
     known = numbers[np.isfinite(numbers)]
     n = len(known)
     percents = 0 if values.dtype.kind in "iuf" else sum(text is not None and "%" in text for text in texts_of(values))
-    distinct = n > 1 and bool((known == np.floor(known)).all()) and len(np.unique(known)) == n
+    whole = n > 1 and bool((known == np.floor(known)).all())
+    n_distinct = len(np.unique(known)) if whole else 0
+    distinct = whole and n_distinct == n
     warnings = []
     if kind is None and distinct:
         if says_id(name):
@@ -269,6 +272,14 @@ def _read_numbers(name: str, values: NDArray[Any], numbers: NDArray[np.float64],
             warnings.append(f"column {name!r} may be an id: {n:,} different whole numbers without a gap; drop it if so")
     elif kind is None and says_id(name) and n > 1:
         warnings.append(f"column {name!r} is read as a number, but its name says id; drop it, or make it categorical")
+    if kind is None and not warnings and whole and n >= _MANY:
+        digits = {len(str(int(end))) for end in (known.min(), known.max())}
+        what_to_do = "drop it (--drop), or make it categorical (--categorical)"
+        if says_code(name) and 2 * n_distinct > min(n, 2 * _MANY):
+            warnings.append(f"column {name!r} is read as a number, but its name says that it is none; {what_to_do}")
+        elif distinct and n >= _MANY_MORE and len(digits) == 1 and known.min() >= 1000:
+            found = f"{n:,} different whole numbers of {digits.pop()} digits"
+            warnings.append(f"column {name!r} may be an id: {found}; if so, {what_to_do}")
     if 0 < percents < n:
         warnings.append(f"column {name!r} holds {percents:,} percents among {n:,} numbers; 5% is read as 0.05")
     said = f"number{', from percents' if percents else ''}{_missing(numbers)}"

@@ -199,7 +199,15 @@ class Estimated(np.ndarray):
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Estimated:
         """Take up what :meth:`to_json` gave."""
-        return cls(**{name: told[name] for name in ("matrix", "counts", "model", "choice", "strength")})
+        made = cls(**{name: told[name] for name in ("matrix", "counts", "model", "choice", "strength")})
+        check_transition(made)
+        if made.counts.shape != made.shape or (made.counts < 0).any():
+            raise ValueError(f"`counts` must be those of pairs, {made.shape}; got {made.counts.tolist()}")
+        if made.model not in MODELS or made.choice not in ("auto", *MODELS):
+            raise ValueError(
+                f"`model` must be one of {', '.join(MODELS)}; got {made.model!r}, chosen by {made.choice!r}"
+            )
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Estimated, (np.asarray(self), self.counts, self.model, self.choice, self.strength)
