@@ -286,22 +286,42 @@ def take_reports(camera: Camera, folder: Path) -> None:
     for name, both in made.items():
         write(folder / f"{name}.html", *both, source=f"{name}.db")
         camera.every(f"report-{name}", (folder / f"{name}.html").as_uri(), full=True)
+    take_report(camera, folder / "photos.html")
+
+
+def take_report(camera: Camera, path: Path) -> None:
+    """Take the parts of a report of photos that are in the documents."""
+
+    def at(heading: str) -> Any:
+        def act(page: Any) -> None:
+            section = page.locator("section", has=page.get_by_role("heading", name=heading))
+            section.evaluate("one => { one.scrollIntoView(); scrollBy(0, -16) }")
+
+        return act
+
+    camera.every("report-top", path.as_uri())
+    camera.every("report-matrix", path.as_uri(), at("What is taken for what"))
+    camera.every("report-doubts", path.as_uri(), at("Contradicted by their labels"))
 
 
 # ---- the pictures of the documents ------------------------------------------------------------------------------
 
 
-def publish(folder: Path, out: Path) -> None:
-    """Put the best into the documents, small: a page needs few colours, a photo more."""
-    out.mkdir(exist_ok=True)
+class Album:
+    """The best of a folder, put into the documents, small: a page needs few colours, a photo more."""
 
-    def show(name: str, picture: Image.Image, width: int, *, photo: bool = False) -> None:
+    def __init__(self, folder: Path, out: Path) -> None:
+        self.folder, self.out = folder, out
+        out.mkdir(exist_ok=True)
+
+    def show(self, name: str, picture: Image.Image, width: int, *, photo: bool = False) -> None:
+        """Put a picture into the documents."""
         picture = picture.convert("RGB").resize((width, round(picture.height * width / picture.width)), Image.LANCZOS)
-        picture.quantize(256 if photo else 128, kmeans=2 if photo else 0).save(out / f"{name}.png", optimize=True)
+        picture.quantize(256 if photo else 128, kmeans=2 if photo else 0).save(self.out / f"{name}.png", optimize=True)
 
-    def row(*names: str) -> Image.Image:
+    def row(self, *names: str) -> Image.Image:
         """Phones side by side."""
-        shots = [Image.open(folder / f"{name}.png").convert("RGB") for name in names]
+        shots = [Image.open(self.folder / f"{name}.png").convert("RGB") for name in names]
         (width, height), gap = shots[0].size, 64
         sheet = Image.new("RGB", (len(shots) * (width + gap) + gap, height + 2 * gap), "#c9c8c3")
         mask = Image.new("L", (width, height))
@@ -310,10 +330,15 @@ def publish(folder: Path, out: Path) -> None:
             sheet.paste(shot, (gap + i * (width + gap), gap), mask)
         return sheet
 
-    def alone(name: str, crop: int | None = None) -> Image.Image:
-        picture = Image.open(folder / f"{name}.png")
+    def alone(self, name: str, crop: int | None = None) -> Image.Image:
+        """A picture, or its upper part."""
+        picture = Image.open(self.folder / f"{name}.png")
         return picture.crop((0, 0, picture.width, min(crop or picture.height, picture.height)))
 
+
+def publish(album: Album) -> None:
+    """Put the pictures of the apps into the documents."""
+    show, row, alone = album.show, album.row, album.alone
     show("ask-desktop", alone("ask-desktop-light"), 1000, photo=True)
     show(
         "ask-phone",
@@ -334,6 +359,13 @@ def publish(folder: Path, out: Path) -> None:
     show("survey-table-dark", alone("survey-table-desktop-dark"), 1000)
 
 
+def publish_report(album: Album) -> None:
+    """Put the pictures of a report into the documents."""
+    phones = album.row("report-top-phone-light", "report-matrix-phone-light", "report-doubts-phone-dark")
+    album.show("report-phone", phones, 1100, photo=True)
+    album.show("report-dark", album.alone("report-top-desktop-dark"), 1000, photo=True)
+
+
 if __name__ == "__main__":
     font = sys.argv[2] if len(sys.argv) > 2 else None
     with tempfile.TemporaryDirectory() as place, chromium(font) as browser:
@@ -344,4 +376,6 @@ if __name__ == "__main__":
         (reported := Path(place, "reports")).mkdir()
         take_reports(camera, reported)
         if font is None:
-            publish(folder, ROOT / "docs" / "collect")
+            album = Album(folder, ROOT / "docs" / "collect")
+            publish(album)
+            publish_report(album)

@@ -849,6 +849,18 @@ def test_what_is_said_of_the_most_that_features_tell_is_what_was_measured():
     assert f"names {told:.1f} % of the others rightly in these draws" in " ".join(PAGES["docs/collect.md"].split())
 
 
+def test_what_is_said_of_two_hundred_answers_is_what_was_measured():
+    hard, easy = (
+        100 * np.mean([run["right"] for run in result(f"walkthrough-{name}")["runs"]])
+        for name in ("cat-dog-horse", "airplane-automobile-horse")
+    )
+    readme, page = (" ".join(PAGES[name].split()) for name in ("README.md", "docs/photos.md"))
+    said = f"{hard:.1f} % of the labels are right where the classes are these, cat, dog and horse, and {easy:.1f} %"
+    assert f"After 200 answers about 600 small photos, {said}" in readme
+    said = f"{hard:.1f} % of the labels of cats, dogs and horses are right, and {easy:.1f} % of those of airplanes,"
+    assert f"With 200 answers about 600 photos, {said}" in page
+
+
 def test_what_is_said_of_estimates_for_photos_is_what_was_measured():
     page = " ".join(PAGES["docs/photos.md"].split())
     once, mirrored = result("photos"), result("photos-2-views")

@@ -23,10 +23,12 @@ from helpers import raises
 from naysayer import features
 from naysayer.common import progress
 from naysayer.data.items import text_item
+from naysayer.data.tables import DataTable
 from naysayer.features import texts as module
 from naysayer.features.backbones import BackboneError
 from naysayer.features.encoder import encoder_from_dict, fit_encoder
-from naysayer.features.texts import MOST_CHARACTERS, TextEncoder, Texts, available
+from naysayer.features.tables import Columns, TableEncoder
+from naysayer.features.texts import FOR_ENGLISH, MOST_CHARACTERS, TextEncoder, Texts, available
 
 SOME = ["A fine film.", "A good movie!", "It rained on Tuesday.", "Снег идёт", "雪が降る", "🎬🍿"]
 FOLDER = Path(util.find_spec("wordllama").origin).parent
@@ -355,6 +357,22 @@ def test_items_become_embeddings_beside_components_of_their_words():
     best = np.linalg.svd(counts)[2][:3]
     np.testing.assert_allclose(np.abs(X[:, 256:][:, :1]), np.abs(counts @ best[:1].T), atol=1e-3)
     assert not encoder.transform(items("🍿"))[0, 256:].any()
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["Быстрая лиса", "Ленивая собака", "a fox"], True),
+        (["素早い茶色の狐", "怠け者の犬", "", "12"], True),
+        (["Ein schöner Film", "Žluťoučký kůň", "Ελλάδα"], False),
+        (["🍿🍿🍿", "1, 2, 3"], False),  # no letters at all
+    ],
+)
+def test_texts_in_other_letters_are_told(texts, told):
+    assert (FOR_ENGLISH in fit_encoder(items(*texts)).notes) == told
+    column = np.array([f"{texts[i % 2]} {'ок' if told else 'all right'} {i}" for i in range(30)])
+    encoder = TableEncoder().fit(DataTable({"says": column}), Columns(text=["says"]))
+    assert encoder.warnings == [f"column 'says': {FOR_ENGLISH}"] * told
 
 
 def test_the_state_of_embedded_items_names_the_backbone():

@@ -17,6 +17,7 @@ from naysayer.common.checks import near
 from naysayer.data.items import IMAGE_ENDINGS
 from naysayer.data.tables import DataTable, day_of, days_of, number_of, numbers_of, says_code, says_id, texts_of
 from naysayer.features.blocks import Block, Features, PhotoBlock, TextBlock, balance, block_from_dict
+from naysayer.features.texts import FOR_ENGLISH
 from naysayer.labels.checks import alike
 
 _MOST_CATEGORIES = 100
@@ -437,6 +438,9 @@ class TableEncoder:
             if isinstance(block, PhotoBlock):
                 block.encoder.views = self.views
         computed = {block.name: block.fit(examples, self.device, self.verbose) for block in blocks}
+        for block in blocks:
+            if isinstance(block, TextBlock) and FOR_ENGLISH in block.encoder.notes:
+                self.warnings.append(f"column {block.name!r}: {FOR_ENGLISH}")
         balance(blocks, sum(len(column.names()) for column in self._columns if not isinstance(column, Block)))
         self.readings |= {block.name: f"{self.readings[block.name]}, as {block.became()}" for block in blocks}
         return self._matrix(examples, computed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -280,6 +281,12 @@ def _embedded(texts: list[str], backbone: TextBackbone, device: str, cache: Feat
 # ---- the encoder of items ----------------------------------------------------------------------------------------
 
 
+FOR_ENGLISH = (
+    "most letters of the texts are not Latin, and wordllama's vectors were made for English: expect little of them; "
+    "see other backbones in docs/texts.md"
+)
+
+
 class TextEncoder:
     """Texts of items into numbers, (N, D) float32: their embeddings beside the main components of their words.
 
@@ -335,6 +342,8 @@ class TextEncoder:
             self.notes = [
                 f"texts are read through the embeddings of {self.texts.backbone_['name']}, beside their words"
             ]
+            if not _mostly_latin(contents):
+                self.notes.append(FOR_ENGLISH)
         return self
 
     def _find_components(self, contents: list[str]) -> None:
@@ -377,6 +386,14 @@ class TextEncoder:
             encoder.texts = Texts(wanted["name"]).fit()
             same_backbone(load_backbone(wanted["name"]), wanted, "read texts")
         return encoder
+
+
+def _mostly_latin(contents: Sequence[str]) -> bool:
+    """Whether at least half of the letters are Latin, by the first of each text and of some of the texts."""
+    some = "".join(text[:500] for text in contents[:: max(1, len(contents) // 200)])
+    letters = [sign for sign in some if sign.isalpha()]
+    latin = sum(sign.isascii() or unicodedata.name(sign, "").startswith("LATIN") for sign in letters)
+    return 2 * latin >= len(letters)
 
 
 def _contents(examples: Sequence[Item]) -> list[str]:
