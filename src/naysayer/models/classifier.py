@@ -89,7 +89,7 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
     standardize : bring features to mean 0 and deviation 1 over all rows, also those without a label; images in uint8
         are divided by 255 instead, and those for residual networks or consistent views are floats of 0 to 1.
-    warm_start : go on from the last fit where this one is given the same examples, so that more epochs add to those
+    warm_start : continue from the last fit where this one is given the same examples, so that more epochs add to those
         before. Other examples begin anew: runs that had seen a label could not be judged by it.
     time_limit : seconds after which no member is begun and networks stop; the first member always gets an epoch.
     device : "auto", "cpu", "cuda".
