@@ -37,11 +37,11 @@ from naysayer.models.members import Examples, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
 from naysayer.models.streaming import fit_stream, partial_fit
-from naysayer.models.training import Trained, Training
+from naysayer.models.training import TrainedMember, TrainsCandidates
 from naysayer.objectives import Objective
 
 
-class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
+class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
     """Learn from labels that say what examples are not, and tell how accurate the model is from such labels alone.
 
     Several members learn: networks by several methods, and trees. Each consists of runs that hold out different rows.
@@ -267,7 +267,7 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
         told = labels[said], weights[0], len(self.classes_), self.transition
         return Examples(scaled[known], *told, scaled[other], weights[1])
 
-    def _keep(self, trained: list[Trained], judge: HeldOut) -> None:
+    def _keep(self, trained: list[TrainedMember], judge: HeldOut) -> None:
         """Keep the members that have a weight, and tell how accurate they are together."""
         pool = judge.pool()
         sample, _ = take(judge.labels, judge.n_classes, judge.transition, judge.sample_weight)

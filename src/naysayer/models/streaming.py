@@ -127,8 +127,8 @@ class _Rows(Resident):
 
 
 @dataclass
-class Course:
-    """A run that goes on with every call: what it trains, its network and optimiser, and the number of calls."""
+class Continued:
+    """A run that continues with every call: what it trains, its network and optimiser, and the number of calls."""
 
     candidate: Candidate
     runs: Population
@@ -140,7 +140,7 @@ def partial_fit(
     model: ComplementaryClassifier, X: Any, y_bar: Any, classes: Any = None, sample_weight: Any = None
 ) -> ComplementaryClassifier:
     """Learn from some rows, once each; they are predicted first, and so judge what was learned before."""
-    course: Course | None = getattr(model, "_course", None)
+    course: Continued | None = getattr(model, "_course", None)
     given = model.classes if classes is None else classes
     if course is None and given is None:
         raise ValueError("the first call of `partial_fit` must name all classes; pass classes=[...]")
@@ -167,7 +167,7 @@ def partial_fit(
     return model
 
 
-def _begin(model: ComplementaryClassifier, source: _Rows, examples: Examples) -> Course:
+def _begin(model: ComplementaryClassifier, source: _Rows, examples: Examples) -> Continued:
     """Make the run that all calls train."""
     found = model._named("forward", examples) if model.method == "auto" else _networks(model, examples)
     rates = (STEADY_RATE,) if model.lr == "auto" else found[0].rates
@@ -179,10 +179,10 @@ def _begin(model: ComplementaryClassifier, source: _Rows, examples: Examples) ->
     settings, state = runs._settings(), (runs.parameters, runs.buffers)
     stack = Stack(runs.module, runs.objectives, source, source.example(), slice(0, 1), *state, settings)
     stack.captures = False  # a graph would read the first call's rows for ever
-    return Course(candidate, runs, stack)
+    return Continued(candidate, runs, stack)
 
 
-def _go_on(course: Course, source: _Rows) -> None:
+def _go_on(course: Continued, source: _Rows) -> None:
     """Train on the rows of a call."""
     stack, runs = course.stack, course.runs
     source.prepare(runs.seeds, runs.batch_size, runs.device)
@@ -199,7 +199,7 @@ def _go_on(course: Course, source: _Rows) -> None:
         raise ValueError(f"the loss must stay finite; it was {loss}; lower `lr`, or look for huge values in `X`")
 
 
-def _keep(model: ComplementaryClassifier, course: Course) -> None:
+def _keep(model: ComplementaryClassifier, course: Continued) -> None:
     """Let the model predict by the run as it is now."""
     candidate, network, device = course.candidate, course.stack.network, pick_device(model.device)
     assert candidate.objective is not None
