@@ -37,7 +37,7 @@ from sklearn.decomposition import PCA
 
 from common import finished, hardware, save
 from naysayer.collect.guiding import CHECKS, RANDOM, Guide, combine, may_guide, read_guidance
-from naysayer.collect.questions import Candidate, Pool
+from naysayer.collect.questions import ItemPool, OpenItem
 from naysayer.data.datasets import load
 from naysayer.features import Photos
 from naysayer.measure.adaptive import anytime_interval, contributions, corrected, latest_interval
@@ -183,8 +183,8 @@ def next_question(guide: Guide | None, votes: np.ndarray, n_answers: np.ndarray,
     if not is_open.any():
         return None
     i = min(np.flatnonzero(is_open), key=lambda i: (n_answers[i], ids[i]))
-    candidate = Candidate(ids[i], int(n_answers[i]), frozenset(np.flatnonzero(votes[i] < 0).tolist()))
-    return Pool(iter([[candidate]]), votes.shape[1], None, random).draw("ann")
+    candidate = OpenItem(ids[i], int(n_answers[i]), frozenset(np.flatnonzero(votes[i] < 0).tolist()))
+    return ItemPool(iter([[candidate]]), votes.shape[1], None, random).draw("ann")
 
 
 def settled(guide: Guide | None, votes: np.ndarray) -> np.ndarray:

@@ -496,7 +496,7 @@ def test_the_command_says_what_is_left(naysayer, tmp_path):
     command = small(tmp_path, epochs=1)
     done = naysayer(*command, "--limit", 1e-9)
     assert done.code == 0
-    assert "2 runs are left; the same command goes on" in done.out
+    assert "2 runs are left; the same command resumes" in done.out
     done = naysayer(*command, "--json", "--markdown", tmp_path / "page.md")
     assert (done.json["left"], len(done.json["runs"])) == (0, 2)
     text = (tmp_path / "page.md").read_text(encoding="utf8")

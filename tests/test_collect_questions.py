@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import assert_frequencies, assert_shares
-from naysayer.collect.questions import Candidate, Draw, Pool, class_probabilities, is_repeat, repeat_tries
+from naysayer.collect.questions import Draw, ItemPool, OpenItem, class_probabilities, is_repeat, repeat_tries
 
 UNEVEN = (0.1, 0.2, 0.3, 0.4)
 
 
 def pool(*candidates, n_classes=4, probabilities=None, seed=0):
-    return Pool(iter([list(candidates)]), n_classes, probabilities, Random(seed))
+    return ItemPool(iter([list(candidates)]), n_classes, probabilities, Random(seed))
 
 
 @given(st.integers(2, 8), st.data())
@@ -33,7 +33,7 @@ def test_class_probabilities_are_those_of_the_rest_renormalised(n_classes, data)
 
 def test_nothing_is_left_to_ask():
     assert class_probabilities(2, {0, 1}) == {}
-    assert pool(Candidate("a", 2, frozenset(range(4)))).draw("ann") is None
+    assert pool(OpenItem("a", 2, frozenset(range(4)))).draw("ann") is None
     assert pool().draw("ann") is None
 
 
@@ -42,7 +42,7 @@ def test_nothing_is_left_to_ask():
 def test_the_stored_probability_is_the_true_one(probabilities, ruled_out):
     random, counts, told = Random(3), np.zeros(4), np.zeros(4)
     for _ in range(20_000):
-        drawn = Pool(iter([[Candidate("a", 0, ruled_out)]]), 4, probabilities, random).draw("ann")
+        drawn = ItemPool(iter([[OpenItem("a", 0, ruled_out)]]), 4, probabilities, random).draw("ann")
         counts[drawn.class_index] += 1
         told[drawn.class_index] = drawn.probability
     assert_frequencies(counts, told)
@@ -52,14 +52,14 @@ def test_the_stored_probability_is_the_true_one(probabilities, ruled_out):
 
 def test_the_fewest_answers_come_first():
     rng = np.random.default_rng(0)
-    candidates = [Candidate(f"{i:04x}", int(n)) for i, n in enumerate(rng.integers(0, 5, 50))]
+    candidates = [OpenItem(f"{i:04x}", int(n)) for i, n in enumerate(rng.integers(0, 5, 50))]
     drawn = pool(*(candidates[i] for i in rng.permutation(50)))
     given = [drawn.draw(f"annotator {i}").item_id for i in range(50)]
     assert given == [each.item_id for each in sorted(candidates, key=lambda each: (each.n_answers, each.item_id))]
 
 
 def test_an_item_that_somebody_is_busy_with_comes_only_when_no_other_is_left():
-    drawn = pool(Candidate("a", 0, busy=True), Candidate("b", 7), Candidate("c", 3))
+    drawn = pool(OpenItem("a", 0, busy=True), OpenItem("b", 7), OpenItem("c", 3))
     assert [drawn.draw(f"annotator {i}").item_id for i in range(6)] == ["c", "b", "a", "c", "b", "a"]
 
 
@@ -67,11 +67,11 @@ def test_more_pages_are_read_only_when_needed_and_before_anybody_is_given_a_busy
     read = []
 
     def pages():
-        for page in ([Candidate("a", 0)], [Candidate("b", 1)], [Candidate("c", 0, busy=True)]):
+        for page in ([OpenItem("a", 0)], [OpenItem("b", 1)], [OpenItem("c", 0, busy=True)]):
             read.append(page[0].item_id)
             yield page
 
-    drawn = Pool(pages(), 2, None, Random(0))
+    drawn = ItemPool(pages(), 2, None, Random(0))
     assert read == []
     for item_id, pages_read in (("a", ["a"]), ("b", ["a", "b"]), ("c", ["a", "b", "c"]), ("a", ["a", "b", "c"])):
         assert drawn.draw(f"asks for {item_id}").item_id == item_id
@@ -79,12 +79,12 @@ def test_more_pages_are_read_only_when_needed_and_before_anybody_is_given_a_busy
 
 
 def test_what_an_annotator_holds_or_could_not_tell_is_not_drawn_for_them():
-    candidates = [Candidate("a", 0), Candidate("b", 1, frozenset({0, 1}), {"ann": {2, 3}}), Candidate("c", 2)]
+    candidates = [OpenItem("a", 0), OpenItem("b", 1, frozenset({0, 1}), {"ann": {2, 3}}), OpenItem("c", 2)]
     assert pool(*candidates).draw("ann", held={"a"}).item_id == "c"
     assert pool(*candidates).draw("bob", held={"a"}).item_id == "b"
     assert pool(*candidates).draw("ann", held={"a", "c"}) is None
     for seed in range(20):  # at one class she could not tell; the others are alike
-        drawn = pool(Candidate("a", 0, frozenset({0}), {"ann": {1}, "bob": {2}}), seed=seed).draw("ann")
+        drawn = pool(OpenItem("a", 0, frozenset({0}), {"ann": {1}, "bob": {2}}), seed=seed).draw("ann")
         assert drawn in (Draw("a", 2, 0.5), Draw("a", 3, 0.5))
 
 

@@ -136,6 +136,27 @@ def texts(tree):
     return {node.value for node in strings if id(node) not in alone}
 
 
+def classes(trees):
+    """The modules of every class, by its name."""
+    found = {}
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(name)
+    return found
+
+
+def test_a_name_is_of_one_class():
+    two = ast.parse("class A: ...\nclass B:\n    class A: ...")
+    assert classes({"x": two, "y": ast.parse("class B: ...")}) == {"A": ["x", "x"], "B": ["x", "y"]}
+    assert {name: sorted(homes) for name, homes in classes(modules()).items() if len(homes) > 1} == {
+        # experiments: the first columns, or the settings, by which files of results are known again
+        "Row": ["experiments.benchmark", "experiments.tune"],
+        "Run": ["experiments.benchmark", "experiments.jobs"],
+        "Training": ["collect.records", "experiments.benchmark"],
+    }
+
+
 def test_one_module_knows_the_file_that_describes_a_model():
     assert texts(ast.parse('def f(x):\n    "a"\n    return f"b {x}" + "c"')) == {"b ", "c"}
     knowing = {name for name, tree in modules().items() if any("model.json" in text for text in texts(tree))}

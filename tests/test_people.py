@@ -11,7 +11,7 @@ import pytest
 
 from helpers import raises
 from naysayer.measure import people
-from naysayer.measure.people import ALARM, QUICK_SHARE, TOLERATED, Said, evidence, judge, needed
+from naysayer.measure.people import ALARM, QUICK_SHARE, TOLERATED, AnswersByPeople, evidence, judge, needed
 
 CHANCES = (0.05, 0.5, 0.915, 1.0)
 
@@ -25,7 +25,7 @@ def said_of(person, yes, n_classes=10, **more):
     n = len(person)
     share = np.full(n, 1 / n_classes)
     none = np.full(n, -1)
-    said = Said(
+    said = AnswersByPeople(
         np.asarray(person), np.asarray(yes, dtype=bool), nan(n), share, share, none, np.ones(n), none,
         nan(n), nan(n), nan(n), nan(n),
     )  # fmt: skip

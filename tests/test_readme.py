@@ -31,10 +31,12 @@ from typer.main import get_command
 from browser import let_in
 from helpers import every_command, raises
 from naysayer import cli
+from naysayer.cli.app import _with_address as with_address
 from naysayer.experiments import plots
 from naysayer.experiments.reproduce import reproduce
 from naysayer.measure.planning import labels_needed
 from naysayer.survey.questions import read_survey
+from test_startup import complete
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -107,6 +109,68 @@ def test_a_page_that_is_wrong_is_found(page, words, tmp_path, monkeypatch, naysa
     monkeypatch.chdir(tmp_path)
     with raises(words, AssertionError):
         run_page(page, "page.md", Reader(tmp_path, naysayer))
+
+
+# ---- what is only shown ---------------------------------------------------------------------------------------
+
+
+def shown_lines(page: str) -> list[str]:
+    """The lines that show our command, and that nobody runs: without a prompt, or in blocks of plain text."""
+    found = []
+    for kind, block in blocks(page):
+        if kind in ("console", "text"):
+            lines = block.replace("\\\n", " ").splitlines()
+            found += [line.removeprefix("$ ") for line in lines if not (kind == "console" and line.startswith("$ "))]
+    return [line for line in found if re.match(r"naysayer |(torchrun|python) .*-m naysayer ", line)]
+
+
+def parse(line: str) -> None:
+    """Parse a command line by the real command, running nothing; or complete it, where it shows the Tab key."""
+    command = get_command(cli.app)
+    if "⇥" in line:
+        typed, completed = (shlex.split(part) for part in re.split("⇥ *→", line))
+        *before, last = typed[1:]
+        assert [*typed[:-1], *complete("bash", *before, last)] == completed, line
+        return
+    words = shlex.split(line, comments=True)
+    words = with_address(words[words.index("naysayer") + 1 :])
+    while hasattr(command, "commands"):
+        name, *words = words or [""]
+        assert name in command.commands, f"{line}: there is no command {name!r}"
+        command = command.commands[name]
+    try:
+        command.make_context(name, words)
+    except Exception as error:  # the parser's class differs from release to release
+        raise AssertionError(f"{line}: {error.format_message()}") from None
+
+
+@pytest.mark.parametrize(("name", "line"), [(name, line) for name in RUN for line in shown_lines(PAGES[name])])
+def test_a_command_line_that_is_shown_is_one(name, line):
+    parse(line)
+
+
+def test_lines_that_are_shown_are_found():
+    page = (
+        "```console\n$ naysayer a\nnaysayer b \\\n  c\nnaysayers\n```\n```text\n$ naysayer d\nUsage: naysayer e\n```\n"
+    )
+    assert shown_lines(page) == ["naysayer b    c", "naysayer d"]
+    assert len(shown_lines(PAGES["README.md"])) >= 5
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("naysayer trian table.csv", "there is no command 'trian'"),
+        ("naysayer data fetch mnist", "there is no command 'fetch'"),
+        ("torchrun -m naysayer train table.csv --out model --memry 3", "No such option"),
+        ("naysayer plan --classes many", "'--classes'"),
+        ("naysayer train table.csv", "Missing option '--out'"),
+        ("naysayer da⇥ → naysayer date", "naysayer da⇥"),
+    ],
+)
+def test_a_line_that_is_wrong_is_found(line, words):
+    with raises(words, AssertionError):
+        parse(line)
 
 
 class Reader:

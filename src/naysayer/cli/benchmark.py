@@ -49,7 +49,7 @@ def benchmark(
     epochs: Annotated[int | None, typer.Option(help="Epochs of every run; default: those of the network.")] = None,
     seeds: Annotated[int, typer.Option(help="Runs of everything, from seed 0.")] = 3,
     limit: Annotated[
-        float | None, typer.Option(help="Seconds after which no epoch begins; call again to go on.")
+        float | None, typer.Option(help="Seconds after which no epoch begins; the same command resumes.")
     ] = None,
     out: ResultsFolder = Path("benchmark"),
     add: Annotated[
@@ -106,7 +106,7 @@ def benchmark(
             raise ValueError(f"{name} must learn from some labels to take part; of {said} ones it says {why}")
         print(f"note: {name} does not learn from {said} labels: {why}", file=sys.stderr)
     if left.runs and not rows:
-        print(f"{left.runs} runs are left; the same command goes on")
+        print(f"{left.runs} runs are left; the same command resumes")
         return
     write_page(rows.values(), out, markdown)
     asked = set(runs)
@@ -117,7 +117,7 @@ def benchmark(
     _print(shown)
     print(f"\n{len(rows)} runs, their tables and figures are in {out}; all of it in {out / 'report.html'}")
     if left.runs:
-        print(f"{left.runs} runs are left; the same command goes on")
+        print(f"{left.runs} runs are left; the same command resumes")
 
 
 def _print(shown: list[Any]) -> None:

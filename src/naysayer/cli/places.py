@@ -46,7 +46,7 @@ def column_to_copy(columns: Collection[str], asked: str | None, known: str | Non
 
 
 @dataclass(frozen=True)
-class Examples:
+class NamedExamples:
     """What is to be predicted: a table or items, their names, and columns that may be copied beside the predictions."""
 
     values: Any
@@ -60,11 +60,11 @@ class Examples:
         return None if name is None else (name, np.asarray(self.columns[name], dtype=object).tolist())
 
 
-def read_examples(place: str, kind: str, delimiter: str | None = None) -> Examples:
+def read_examples(place: str, kind: str, delimiter: str | None = None) -> NamedExamples:
     """Read examples of the kind that a model learned from."""
     if kind == "table":
         table = tables.read_table(place, delimiter)
-        return Examples(table, "row", range(table.n_rows), table.columns)
+        return NamedExamples(table, "row", range(table.n_rows), table.columns)
     from naysayer.data.items import fields_beside, read_items
 
     if is_store(place):
@@ -79,7 +79,7 @@ def read_examples(place: str, kind: str, delimiter: str | None = None) -> Exampl
     columns = fields_beside(items, None if is_store(place) else place)
     if not any(map(tables.says_id, columns)):
         columns["id"] = [item.id for item in items]
-    return Examples(items, "item", [item.name for item in items], columns)
+    return NamedExamples(items, "item", [item.name for item in items], columns)
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def train(
             "random_state": seed,
         }
         columns = said_of_columns(drop, categorical, numeric, image, text)
-        labels = trainers.Labels(label, words(classes), ordinary, delimiter)
+        labels = trainers.LabelOptions(label, words(classes), ordinary, delimiter)
         if streamed and report is not None:
             raise ValueError("--report needs all rows in memory; leave it out, or train on one file")
         if streamed:

@@ -44,7 +44,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelOptions:
     """What the options say of a table's labels: their column, the classes, and whether they say what each row is."""
 
     column: str | None
@@ -116,7 +116,7 @@ def _said_of_answers(trained: Trained) -> str:
 
 
 def on_table(
-    place: str, labels: Labels, columns: Columns, settings: dict[str, Any], views: int, restart: bool
+    place: str, labels: LabelOptions, columns: Columns, settings: dict[str, Any], views: int, restart: bool
 ) -> Learned | None:
     """Train on a table; None in a process that only helps the first one, which saves and tells."""
     import numpy as np
@@ -156,7 +156,7 @@ def on_table(
 
 def on_stream(
     places: list[str],
-    labels: Labels,
+    labels: LabelOptions,
     columns: Columns,
     settings: dict[str, Any],
     views: int,
@@ -211,7 +211,7 @@ def _drop_checkpoint(folder: Path) -> None:
         folder.rmdir()
 
 
-def _read_labelled(place: str, labels: Labels) -> LabelledTable:
+def _read_labelled(place: str, labels: LabelOptions) -> LabelledTable:
     """Read the table to learn from."""
     from naysayer.cli.places import LabelledTable
 

@@ -81,7 +81,7 @@ def tune(
     seeds: Annotated[
         int | None, typer.Option(help="Runs per trial, each of which holds out other labels; default: by the rows.")
     ] = None,
-    one_in: Annotated[int, typer.Option(help="Of so many trials one goes on to the next stage.")] = 3,
+    one_in: Annotated[int, typer.Option(help="Of so many trials one reaches the next stage.")] = 3,
     judge: Annotated[
         float, typer.Option(help="Share of the labels that judges the winner and has no part in the search.")
     ] = 0.2,

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from naysayer.collect.guiding import Guide
-from naysayer.collect.questions import Candidate, Draw, Pool, is_repeat, repeat_tries
+from naysayer.collect.questions import Draw, ItemPool, OpenItem, is_repeat, repeat_tries
 from naysayer.collect.records import Ask, Project, Question
 from naysayer.collect.schema import annotator, answer, counts, is_final, item, one_of, pending, question, said_of, tally
 from naysayer.data.items import Item
@@ -68,7 +68,7 @@ def hand_out(
         return drawn
 
     pages = _pages(connection, project, first=sum(ask.n for ask in asks) + 8)
-    pool = Pool(pages, project.n_classes, project.probabilities, random)
+    pool = ItemPool(pages, project.n_classes, project.probabilities, random)
     new: list[dict[str, Any]] = []
     given: list[list[str] | Exception] = []
     for ask in asks:
@@ -147,7 +147,7 @@ _after = tuple_(tally.c.n_answers, tally.c.item_id) > tuple_(bindparam("n", type
 _free, _busy = _open.where(~_is_busy, _after), _open.where(_is_busy)
 
 
-def _pages(connection: Connection, project: Project, first: int) -> Iterator[list[Candidate]]:
+def _pages(connection: Connection, project: Project, first: int) -> Iterator[list[OpenItem]]:
     """Read the items to ask about, fewest answers first, piece by piece; then those that somebody is busy with."""
     enough = 2**31 - 1 if project.answers_per_item is None else project.answers_per_item
     what = {"n_classes": project.n_classes, "enough": enough, "size": first}
@@ -161,7 +161,7 @@ def _pages(connection: Connection, project: Project, first: int) -> Iterator[lis
     yield _candidates(connection, connection.execute(_busy, what | {"size": _MOST_ROWS}).all(), busy=True)
 
 
-def _candidates(connection: Connection, rows: Collection[Any], busy: bool) -> list[Candidate]:
+def _candidates(connection: Connection, rows: Collection[Any], busy: bool) -> list[OpenItem]:
     """Read what is known of some items."""
     said = said_of(connection, [row.item_id for row in rows if row.n_answers or row.n_repeats])
     candidates = []
@@ -171,7 +171,7 @@ def _candidates(connection: Connection, rows: Collection[Any], busy: bool) -> li
         for each in said.get(row.item_id, ()):
             if each.value == "skip":
                 skipped[each.annotator].add(each.class_index)
-        candidates.append(Candidate(row.item_id, row.n_answers, frozenset(ruled_out), skipped, busy))
+        candidates.append(OpenItem(row.item_id, row.n_answers, frozenset(ruled_out), skipped, busy))
     return candidates
 
 

@@ -11,7 +11,7 @@ from random import Random
 
 
 @dataclass(frozen=True)
-class Candidate:
+class OpenItem:
     """An item that may be asked about, and what is known of it.
 
     Parameters
@@ -56,7 +56,7 @@ def class_probabilities(
     return {c: weight / total for c, weight in weights.items()}
 
 
-class Pool:
+class ItemPool:
     """Items to ask about, fewest answers first; drawn from without giving two people the same one where that can be.
 
     Parameters
@@ -68,18 +68,18 @@ class Pool:
 
     Examples
     --------
-    >>> pages = iter([[Candidate("b", 1), Candidate("a", 0, ruled_out=frozenset({0}))]])
-    >>> Pool(pages, n_classes=2, probabilities=None, random=Random(0)).draw("ann")
+    >>> pages = iter([[OpenItem("b", 1), OpenItem("a", 0, ruled_out=frozenset({0}))]])
+    >>> ItemPool(pages, n_classes=2, probabilities=None, random=Random(0)).draw("ann")
     Draw(item_id='a', class_index=1, probability=1.0)
     """
 
     def __init__(
-        self, pages: Iterator[list[Candidate]], n_classes: int, probabilities: Sequence[float] | None, random: Random
+        self, pages: Iterator[list[OpenItem]], n_classes: int, probabilities: Sequence[float] | None, random: Random
     ) -> None:
         self._pages, self._n_classes, self._probabilities, self._random = pages, n_classes, probabilities, random
-        self._free: dict[str, Candidate] = {}
-        self._busy: dict[str, Candidate] = {}
-        self._taken: dict[str, Candidate] = {}
+        self._free: dict[str, OpenItem] = {}
+        self._busy: dict[str, OpenItem] = {}
+        self._taken: dict[str, OpenItem] = {}
 
     def draw(self, annotator: str, held: Collection[str] = ()) -> Draw | None:
         """Draw a question for an annotator who already holds questions about the items `held`; None: there is none.
@@ -99,7 +99,7 @@ class Pool:
                     break
         return drawn
 
-    def _first(self, candidates: Mapping[str, Candidate], annotator: str, held: Collection[str]) -> Draw | None:
+    def _first(self, candidates: Mapping[str, OpenItem], annotator: str, held: Collection[str]) -> Draw | None:
         """Draw a class for the first of the items that has one left for this annotator."""
         for candidate in candidates.values():
             if candidate.item_id in held:

@@ -17,7 +17,7 @@ from naysayer.collect.records import Annotator, Project, Standing, Training
 from naysayer.collect.store import Store
 from naysayer.measure.adaptive import contributions
 from naysayer.measure.intervals import Interval
-from naysayer.measure.people import Judgement, Said, judge
+from naysayer.measure.people import AnswersByPeople, Judgement, judge
 
 REST = 20  # looking may take one part in so many of the server's time
 
@@ -43,7 +43,7 @@ def judge_people(store: Store) -> list[tuple[Annotator, Judgement]]:
     return [(known[name], judged[i]) for name, i in place.items()]
 
 
-def to_said(given: Sequence[Standing], project: Project) -> Said:
+def to_said(given: Sequence[Standing], project: Project) -> AnswersByPeople:
     """Take over answers of yes or no for :func:`naysayer.measure.people.judge`.
 
     A class that was drawn at random is the true one with a probability between that of the rarest class, if the answers
@@ -75,7 +75,7 @@ def to_said(given: Sequence[Standing], project: Project) -> Said:
     guided = ~np.isnan(chance)
     agreed = np.full(n, np.nan)
     agreed[guided] = contributions(*(each[guided] for each in (yes, chance, now, about, certainty)))
-    return Said(
+    return AnswersByPeople(
         person=np.array([person.setdefault(one.annotator, len(person)) for one in given], dtype=np.int64),
         yes=yes,
         seconds=seconds,

@@ -14,7 +14,7 @@ CRITERIA = ("accuracy", "risk", "objective", "last")
 
 
 @dataclass(frozen=True)
-class Choice:
+class EpochChoice:
     """By what the best epoch is chosen.
 
     Parameters
@@ -29,7 +29,7 @@ class Choice:
     patience: int | None
 
     @classmethod
-    def of(cls, select: str, groups: Sequence[int] | None, patience: int | None, n_runs: int) -> Choice:
+    def of(cls, select: str, groups: Sequence[int] | None, patience: int | None, n_runs: int) -> EpochChoice:
         """Check what was asked for; `groups` names one group per run."""
         if select not in CRITERIA:
             raise ValueError(f"`select` must be one of {', '.join(CRITERIA)}; got {select!r}")

@@ -33,7 +33,7 @@ from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine import memory, process, processes
 from naysayer.engine.bound import headed, set_training, stacked_logits
 from naysayer.engine.checkpoint import Array, Course
-from naysayer.engine.choice import Choice
+from naysayer.engine.choice import EpochChoice
 from naysayer.engine.optimizers import OPTIMIZERS
 from naysayer.engine.recipe import Augment, Recipe, Tensors, as_recipe
 from naysayer.engine.source import Reduce, Resident, Source, as_inputs, resident, to_float
@@ -275,7 +275,7 @@ class Population:
         until : a moment of :func:`time.monotonic` after which no epoch is begun but the first.
         bar : told after each epoch.
         """
-        choice = Choice.of(select, groups, patience, self.n_runs)
+        choice = EpochChoice.of(select, groups, patience, self.n_runs)
         check_count(max_epochs, "`max_epochs`")
         source, example = self._open(X, y_bar, rows, validation_rows, test, sample_weight)
         path = None if checkpoint is None else Path(checkpoint)
@@ -327,7 +327,7 @@ class Population:
         self,
         stacks: list[Stack],
         spread: Callable[..., Iterable[Tensors]],
-        choice: Choice,
+        choice: EpochChoice,
         max_epochs: int,
         until: float | None,
         bar: Bar | None,
@@ -469,7 +469,7 @@ class Population:
             return False
         return True
 
-    def _epoch(self, stacks: list[Stack], spread: Callable[..., Iterable[Tensors]], choice: Choice) -> None:
+    def _epoch(self, stacks: list[Stack], spread: Callable[..., Iterable[Tensors]], choice: EpochChoice) -> None:
         """Train one epoch, take over its scores, and keep the states that are the best yet."""
         epoch, stopped = self.course.epoch, self.course.stopped
         factor = self._factor(epoch)
@@ -490,7 +490,9 @@ class Population:
 
     # ---- checkpoints ----------------------------------------------------------------------------------------
 
-    def _stamp(self, source: Source, path: Path | None, choice: Choice, class_risks: bool, others: list[Any]) -> str:
+    def _stamp(
+        self, source: Source, path: Path | None, choice: EpochChoice, class_risks: bool, others: list[Any]
+    ) -> str:
         """Give what a checkpoint is known by; several processes must be given all of it alike, and `others` too."""
         together, given = self._together(), {}
         if path is not None or together is not None:
@@ -501,7 +503,7 @@ class Population:
             together.agree({name: fingerprint(value) for name, value in given.items()})
         return stamp
 
-    def _given(self, source: Source, kept: bool, choice: Choice, class_risks: bool) -> dict[str, Any]:
+    def _given(self, source: Source, kept: bool, choice: EpochChoice, class_risks: bool) -> dict[str, Any]:
         """All that a checkpoint must agree with to be resumed, and that processes must be given alike."""
         return {
             "runs": [self.seeds, self.lr, self.weight_decay],

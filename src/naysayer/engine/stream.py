@@ -100,7 +100,7 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 @dataclass
-class Survey:
+class FirstPass:
     """What one pass over the rows tells.
 
     Attributes
@@ -174,7 +174,7 @@ class Stream(Source):
         self._passes = 0  # that loops have begun
         self._held_out = (0.0, 0)  # a share, and at most so many rows
         self._below = np.zeros(1, dtype=np.int64)  # rows whose hash is below are held out
-        self._survey: Survey | None = None
+        self._survey: FirstPass | None = None
 
     # ---- what is known of the data ------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class Stream(Source):
         mine._survey = self._survey if self.part == (0, 1) else None  # which is of all rows
         return mine
 
-    def survey(self) -> Survey:
+    def survey(self) -> FirstPass:
         """Read all rows once: count them and their labels, find their scale, take those to be held out.
 
         A process that has a part reads that alone; by :meth:`part_of` it comes to what all parts tell.
@@ -212,7 +212,7 @@ class Stream(Source):
             self._survey = self._read_all()
         return self._survey
 
-    def _read_all(self) -> Survey:
+    def _read_all(self) -> FirstPass:
         if self.together is not None:  # or sums would be of tensors that do not match
             settings = [self.n_classes, self.seed, self._held_out, self.memory, self.leg_rows]
             data = [self.shards.names, self.sizes]
@@ -256,7 +256,7 @@ class Stream(Source):
             held_out = [part[np.argsort(rows)] for part in held_out]  # as one process finds them
         x, labels = held_out
         n, center, scale = moments.result(self.together)
-        return Survey(n, counts, center, scale, example, (x, labels))
+        return FirstPass(n, counts, center, scale, example, (x, labels))
 
     def _check_alike(self, x: Array, labels: Array) -> None:
         """Check that rows are of one form in all processes; each has seen to that among its own."""

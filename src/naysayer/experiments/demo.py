@@ -38,7 +38,7 @@ RATES = (3e-3, 1e-2)
 SEEDS = 4
 
 
-class Trial(NamedTuple):
+class Attempt(NamedTuple):
     """One method, trained with so many answers per image."""
 
     method: str
@@ -49,7 +49,7 @@ class Trial(NamedTuple):
     true_of_estimated: float  # what that estimates: the first seed's true test accuracy
 
 
-def run(*, epochs: int = 50, seed: int = 0, device: str = "auto", show: bool = True) -> list[Trial]:
+def run(*, epochs: int = 50, seed: int = 0, device: str = "auto", show: bool = True) -> list[Attempt]:
     """Train every method with every number of answers, all seeds and learning rates of one as a population."""
     digits = datasets.load("digits")
     rng = generator(seed)
@@ -91,7 +91,7 @@ def run(*, epochs: int = 50, seed: int = 0, device: str = "auto", show: bool = T
                 curve = runs.history["test_accuracy"][:, chosen]
                 predicted = runs.logits(digits.X_test, run=first).argmax(-1).numpy()
                 trials.append(
-                    Trial(
+                    Attempt(
                         method,
                         n_answers,
                         curve,
@@ -103,7 +103,7 @@ def run(*, epochs: int = 50, seed: int = 0, device: str = "auto", show: bool = T
     return trials
 
 
-def plot(trials: list[Trial], path: str | os.PathLike[str]) -> None:
+def plot(trials: list[Attempt], path: str | os.PathLike[str]) -> None:
     """Draw the three panels of the demo as a PNG."""
     import matplotlib
 
@@ -125,7 +125,7 @@ def plot(trials: list[Trial], path: str | os.PathLike[str]) -> None:
         plt.close(figure)
 
 
-def _draw_curves(axes: Any, trials: list[Trial]) -> None:
+def _draw_curves(axes: Any, trials: list[Attempt]) -> None:
     """Test accuracy over the epochs, mean and deviation over the seeds."""
     ends = []
     for trial in trials:
@@ -141,7 +141,7 @@ def _draw_curves(axes: Any, trials: list[Trial]) -> None:
     axes.text(0.99, 0.105, "guessing", color="0.45", fontsize=8, ha="right", transform=axes.get_yaxis_transform())
 
 
-def _draw_estimates(axes: Any, trials: list[Trial]) -> None:
+def _draw_estimates(axes: Any, trials: list[Attempt]) -> None:
     """Accuracy as estimated from complementary labels alone, with its interval, beside the truth."""
     for place, trial in enumerate(reversed(trials)):
         estimate, low, high = trial.estimated
@@ -154,7 +154,7 @@ def _draw_estimates(axes: Any, trials: list[Trial]) -> None:
     axes.set_title("Estimated from “no” labels (dot), true (bar)", loc="left")
 
 
-def _draw_answers(axes: Any, trials: list[Trial]) -> None:
+def _draw_answers(axes: Any, trials: list[Attempt]) -> None:
     """Accuracy against the number of answers per image; the colours are named in the first panel."""
     for method in METHODS:
         mine = [t for t in trials if t.method == method]

@@ -213,7 +213,7 @@ def tune(
         again.
     settings : of the classifier, for all trials alike.
     judge : the share of the labels that judges the winner and serves nothing else.
-    one_in : of so many trials one goes on to the next stage.
+    one_in : of so many trials one reaches the next stage.
     random_state : seed of the rows that judge, and of splits, starts and shuffles.
     workers : who trains; None: this process. See :mod:`naysayer.experiments.tasks`.
     show : whether to show a progress bar.

@@ -21,7 +21,7 @@ from naysayer.features.texts import TextEncoder
 Features = tuple[NDArray[np.int64], NDArray[np.float32]]  # the rows that have a value, and their features
 
 
-class Block(ABC):
+class ColumnBlock(ABC):
     """A column whose values become D features, all brought to mean 0 and to one deviation.
 
     The deviation is 1, as that of numbers, or less where many features would drown those of other columns; see
@@ -109,7 +109,7 @@ class Block(ABC):
         return {"reads": self.reads, "name": self.name, "encoder": self.encoder.to_dict()} | numbers
 
 
-def balance(blocks: Sequence[Block], n_others: int) -> None:
+def balance(blocks: Sequence[ColumnBlock], n_others: int) -> None:
     """Give each block the variance of all other features together, so that neither drowns the others.
 
     A picture has 1,280 features, and where five numbers stand beside it, distances and networks would hardly see them.
@@ -129,7 +129,7 @@ def _rows(values: dict[int, str]) -> NDArray[np.int64]:
     return np.fromiter(values, np.int64, len(values))
 
 
-class PhotoBlock(Block):
+class PhotoBlock(ColumnBlock):
     """A column of paths of pictures, absolute or from the table's folder: the features of a backbone.
 
     Pictures that are not there or cannot be read count as missing, with a warning that says how many; if they are
@@ -192,7 +192,7 @@ def _gone(paths: dict[int, str]) -> dict[int, str]:
     return {row: f"no file at {path}" for row, path in paths.items() if not os.path.isfile(path)}
 
 
-class TextBlock(Block):
+class TextBlock(ColumnBlock):
     """A column of texts: embeddings, or counts of words where those are not installed."""
 
     reads, what, remedy = "text", "texts", "pip install 'naysayer[texts]'"
@@ -224,9 +224,9 @@ def _items(values: dict[int, str]) -> list[Item]:
     return [Item(str(row), "text", f"row {row}", content=text) for row, text in values.items()]
 
 
-_BLOCKS: dict[str, type[Block]] = {block.reads: block for block in (PhotoBlock, TextBlock)}
+_BLOCKS: dict[str, type[ColumnBlock]] = {block.reads: block for block in (PhotoBlock, TextBlock)}
 
 
-def block_from_dict(state: dict[str, Any]) -> Block:
+def block_from_dict(state: dict[str, Any]) -> ColumnBlock:
     """Make the block that `to_dict` described."""
     return _BLOCKS[state["reads"]](**{name: value for name, value in state.items() if name != "reads"})

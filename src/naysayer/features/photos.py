@@ -23,7 +23,7 @@ from naysayer.engine.population import pick_device
 from naysayer.features import pictures
 from naysayer.features.backbones import PHOTOS, Backbone, find, has_photos, optional, same_backbone, width_at
 from naysayer.features.cache import FeatureCache, features_folder
-from naysayer.features.pictures import Picture, Refused, large_allowed, take_pictures
+from naysayer.features.pictures import Picture, UnusablePicture, large_allowed, take_pictures
 
 MOST_SIDE = 32  # pixels, of the pictures that are learned from without a backbone
 _ON_GPU = 4  # times as many pictures at once
@@ -260,7 +260,7 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
 def _check_failed(failed: dict[int, str]) -> None:
     """Tell of pictures that could not be read."""
     if failed:
-        raise Refused(told_of([failed[row] for row in sorted(failed)]))
+        raise UnusablePicture(told_of([failed[row] for row in sorted(failed)]))
 
 
 def told_of(faults: Sequence[str]) -> str:
@@ -324,7 +324,7 @@ class PhotoEncoder:
     def transform(self, examples: Sequence[Item]) -> NDArray[Any]:
         """Give the features of images, or their pixels; all must be there to be read."""
         if failed := self.read(examples):
-            raise Refused(f"{told_of(list(failed.values()))}; {PUT_BACK}")
+            raise UnusablePicture(f"{told_of(list(failed.values()))}; {PUT_BACK}")
         return np.stack([self._read[item.id] for item in examples])
 
     def read(self, examples: Sequence[Item]) -> dict[str, str]:
@@ -341,7 +341,7 @@ class PhotoEncoder:
             for item in new:
                 try:
                     self._read[item.id] = self._pixels(item)
-                except Refused as error:
+                except UnusablePicture as error:
                     faults[item.id] = str(error)
         return faults
 

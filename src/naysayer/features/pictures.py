@@ -33,7 +33,7 @@ _AHEAD = 3  # batches that are read while one is computed
 _LOADING = threading.Lock()
 
 
-class Batch(NamedTuple):
+class PixelBatch(NamedTuple):
     """Pixels (B, C, ...) in uint8, and which pictures they are of."""
 
     rows: list[int]
@@ -55,14 +55,14 @@ class Pictures(Protocol):
     def hashes(self) -> Sequence[str | None]:
         """Hash the content of each; those that cannot be read have none, and are told in `failed`."""
 
-    def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[Batch]:
+    def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[PixelBatch]:
         """Read some, by the batch; those that cannot be read are left out, and told in `failed`."""
 
     def place(self, pixels: Tensor, size: int, device: torch.device) -> Tensor:
         """Bring pixels of a batch to a device, as (B, 3, S, S)."""
 
 
-class Refused(ValueError):
+class UnusablePicture(ValueError):
     """A picture that cannot be used."""
 
 
@@ -92,7 +92,7 @@ def take_pictures(X: Any) -> Pictures:
         except TypeError:
             raise ValueError(f"pictures must be {_KINDS}; got {type(X).__name__}") from None
     if isinstance(X, np.ndarray) and len(X) and not (X.ndim == 4 and X.shape[1] not in (1, 3) and X.shape[3] == 4):
-        return Stack(X)
+        return PictureStack(X)
     return Mixed([_check(source, row) for row, source in enumerate(X)])
 
 
@@ -149,7 +149,7 @@ class Picture:
         except ValueError as error:
             if not str(error).startswith(f"{self.source} "):  # NUL, or half a character, in the path
                 raise self._refuse("must have a path that a file can have", str(error)) from None
-            raise Refused(f"picture {error}") from None
+            raise UnusablePicture(f"picture {error}") from None
         if self.registered is not None and content_hash(content) != self.registered:
             raise self._refuse("must stay as it is", "it has changed since it was registered")
         return content
@@ -170,7 +170,7 @@ class Picture:
             with _LOADING if image is self.source else nullcontext():  # the same one may be in the list twice
                 image.load()
             return to_rgb(ImageOps.exif_transpose(image))
-        except Refused:
+        except UnusablePicture:
             raise
         except Image.DecompressionBombError:
             raise self._refuse(few, "it has more", "make it smaller") from None
@@ -182,8 +182,8 @@ class Picture:
             why = " ".join(str(error).split())[:100]
             raise self._refuse("must open as an image", f"it does not: {why}") from None
 
-    def _refuse(self, *why: str) -> Refused:
-        return Refused(f"picture {self.name} {'; '.join(why)}")
+    def _refuse(self, *why: str) -> UnusablePicture:
+        return UnusablePicture(f"picture {self.name} {'; '.join(why)}")
 
 
 def to_rgb(image: Any) -> Any:
@@ -226,13 +226,13 @@ def _check(source: Any, row: int) -> Picture:
     if hasattr(source, "detach"):
         source = source.detach().cpu().numpy()
     if not _is_image(source) and not isinstance(source, np.ndarray):
-        raise Refused(f"picture {row} must be a path, a PIL image or an array; got {type(source).__name__}")
+        raise UnusablePicture(f"picture {row} must be a path, a PIL image or an array; got {type(source).__name__}")
     if isinstance(source, np.ndarray):
         _check_bytes(source, f"picture {row}")
         if source.ndim not in (2, 3) or (source.ndim == 3 and not _channels(source)):
-            raise Refused(f"picture {row} must be {_SHAPE}; got shape {source.shape}")
+            raise UnusablePicture(f"picture {row} must be {_SHAPE}; got shape {source.shape}")
     elif 0 in source.size:
-        raise Refused(f"picture {row} must have pixels; got {source.width} × {source.height}")
+        raise UnusablePicture(f"picture {row} must have pixels; got {source.width} × {source.height}")
     return Picture(source, str(row))
 
 
@@ -245,9 +245,11 @@ def _channels(array: NDArray[Any]) -> str:
 
 def _check_bytes(array: NDArray[Any], what: str) -> None:
     if array.dtype != np.uint8:
-        raise Refused(f"{what} must hold bytes, uint8 from 0 to 255; got {array.dtype}; multiply by 255 and convert?")
+        raise UnusablePicture(
+            f"{what} must hold bytes, uint8 from 0 to 255; got {array.dtype}; multiply by 255 and convert?"
+        )
     if 0 in array.shape:
-        raise Refused(f"{what} must have pixels; got shape {array.shape}")
+        raise UnusablePicture(f"{what} must have pixels; got shape {array.shape}")
 
 
 def _is_image(source: Any) -> bool:
@@ -282,11 +284,11 @@ class Mixed:
     def _hash(self, row: int) -> str | None:
         try:
             return self.pictures[row].hash()
-        except Refused as error:
+        except UnusablePicture as error:
             self.failed[row] = str(error)
             return None
 
-    def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[Batch]:
+    def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[PixelBatch]:
         """Read and resize some, by the batch."""
         hashes: Sequence[str | None] = self._hashes or [None] * len(self)
         with _threads() as pool:
@@ -299,10 +301,10 @@ class Mixed:
                     waiting.extend(itertools.islice(started, 1))
                     try:
                         read.append((row, future.result()))
-                    except Refused as error:
+                    except UnusablePicture as error:
                         self.failed[row] = str(error)
                     if read and (len(read) == at_once or not waiting):
-                        yield Batch([row for row, _ in read], torch.from_numpy(np.stack([one for _, one in read])))
+                        yield PixelBatch([row for row, _ in read], torch.from_numpy(np.stack([one for _, one in read])))
                         read = []
             finally:  # interrupted: what was not begun is not wanted any more
                 for _, future in waiting:
@@ -316,20 +318,22 @@ class Mixed:
 # ---- all at once -----------------------------------------------------------------------------------------------
 
 
-class Stack:
+class PictureStack:
     """Pictures of one size in one array of bytes, resized on the device by the batch."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         _check_bytes(array, "an array of pictures")
         if array.ndim == 3 and array.shape[-1] in (1, 3):
-            raise Refused(f"an array of pictures must be {_SHAPES}; got one picture, {array.shape}; pass a list of it")
+            raise UnusablePicture(
+                f"an array of pictures must be {_SHAPES}; got one picture, {array.shape}; pass a list of it"
+            )
         channels_last = array.ndim == 4 and array.shape[-1] in (1, 3)
         if array.ndim == 3:
             array = array[:, None]
         elif channels_last:
             array = array.transpose(0, 3, 1, 2)
         if array.ndim != 4 or array.shape[1] not in (1, 3):
-            raise Refused(f"an array of pictures must be {_SHAPES}; got {array.shape}")
+            raise UnusablePicture(f"an array of pictures must be {_SHAPES}; got {array.shape}")
         self.array, self.failed = array, dict[int, str]()
 
     def __len__(self) -> int:
@@ -343,7 +347,7 @@ class Stack:
             hashed = pool.map(lambda rows: [content_hash(shape, self.array[row].tobytes()) for row in rows], some)
             return [one for each in hashed for one in each]
 
-    def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[Batch]:
+    def batches(self, rows: Sequence[int], size: int, at_once: int) -> Iterator[PixelBatch]:
         """Take some, by the batch, as they are."""
         height, width = self.array.shape[2:]
         at_once = max(1, min(at_once, MOST_PIXELS // (height * width)))
@@ -355,7 +359,7 @@ class Stack:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of arrays that cannot be written to; nobody does
                 pixels = torch.from_numpy(taken)
-            yield Batch(some, pixels)
+            yield PixelBatch(some, pixels)
 
     def place(self, pixels: Tensor, size: int, device: torch.device) -> Tensor:
         """Bring pixels to a device, and resize them there."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from naysayer.common.checks import near
 from naysayer.data.items import IMAGE_ENDINGS
 from naysayer.data.tables import DataTable, day_of, days_of, number_of, numbers_of, says_code, says_id, texts_of
-from naysayer.features.blocks import Block, Features, PhotoBlock, TextBlock, balance, block_from_dict
+from naysayer.features.blocks import ColumnBlock, Features, PhotoBlock, TextBlock, balance, block_from_dict
 from naysayer.features.texts import FOR_ENGLISH
 from naysayer.labels.checks import alike
 
@@ -194,7 +194,7 @@ class _Category:
         out[rows, codes[rows]] = 1
 
 
-_Column = _Number | _Date | _Category | Block
+_Column = _Number | _Date | _Category | ColumnBlock
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def _read_column(name: str, table: DataTable, kind: str | None) -> _Reading:
     return _read_texts(name, table, kind)
 
 
-def _read_block(block: Block, table: DataTable, *warnings: str) -> _Reading:
+def _read_block(block: ColumnBlock, table: DataTable, *warnings: str) -> _Reading:
     """Read a column of pictures or of texts."""
     return _Reading(", ".join([block.what, *block.lacks(table)]), block, warnings)
 
@@ -389,7 +389,7 @@ class TableEncoder:
     @property
     def balanced(self) -> bool:
         """Whether the scales of columns are set against each other, and are to be kept: pictures beside numbers."""
-        return len(self._columns) > 1 and any(isinstance(column, Block) for column in self._columns)
+        return len(self._columns) > 1 and any(isinstance(column, ColumnBlock) for column in self._columns)
 
     @property
     def pictures(self) -> list[str]:
@@ -410,7 +410,9 @@ class TableEncoder:
     def plain_features(self) -> list[int]:
         """The places, among the D, of features that say something to people: not those of a picture or a text."""
         of = [(column, name) for column in self._columns for name in column.names()]
-        return [j for j, (column, name) in enumerate(of) if not isinstance(column, Block) or not name.endswith("]")]
+        return [
+            j for j, (column, name) in enumerate(of) if not isinstance(column, ColumnBlock) or not name.endswith("]")
+        ]
 
     def fit(self, examples: DataTable, columns: Columns = _NOTHING_SAID) -> TableEncoder:
         """Learn from the training rows how to encode them.
@@ -433,7 +435,7 @@ class TableEncoder:
             raise ValueError(
                 f"{self.views} views are for photos; no column holds them; use 1 view, or name one: --image COLUMN"
             )
-        blocks = [column for column in self._columns if isinstance(column, Block)]
+        blocks = [column for column in self._columns if isinstance(column, ColumnBlock)]
         for block in blocks:
             if isinstance(block, PhotoBlock):
                 block.encoder.views = self.views
@@ -441,7 +443,7 @@ class TableEncoder:
         for block in blocks:
             if isinstance(block, TextBlock) and FOR_ENGLISH in block.encoder.notes:
                 self.warnings.append(f"column {block.name!r}: {FOR_ENGLISH}")
-        balance(blocks, sum(len(column.names()) for column in self._columns if not isinstance(column, Block)))
+        balance(blocks, sum(len(column.names()) for column in self._columns if not isinstance(column, ColumnBlock)))
         self.readings |= {block.name: f"{self.readings[block.name]}, as {block.became()}" for block in blocks}
         return self._matrix(examples, computed)
 
@@ -475,7 +477,7 @@ class TableEncoder:
         if absent:
             named = ", ".join(near(name, examples.columns) for name in absent[:3]) + ", ..." * (len(absent) > 3)
             raise ValueError(f"the table must have the columns learned from; it lacks {len(absent)}: {named}")
-        blocks = [column for column in self._columns if isinstance(column, Block)]
+        blocks = [column for column in self._columns if isinstance(column, ColumnBlock)]
         return self._matrix(examples, {b.name: b.compute(examples, self.device, self.verbose) for b in blocks})
 
     def _matrix(self, examples: DataTable, computed: dict[str, Features]) -> NDArray[np.float32]:
@@ -485,7 +487,7 @@ class TableEncoder:
         start = 0
         for column, width in zip(self._columns, widths):
             part = X[:, start : start + width]
-            if isinstance(column, Block):
+            if isinstance(column, ColumnBlock):
                 column.encode(computed.pop(column.name), part)
             else:
                 column.encode(examples.columns[column.name], part)
@@ -494,7 +496,7 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Give the state as what JSON can hold."""
-        columns = [column.to_dict() if isinstance(column, Block) else asdict(column) for column in self._columns]
+        columns = [column.to_dict() if isinstance(column, ColumnBlock) else asdict(column) for column in self._columns]
         return {"kind": self.kind, "columns": columns, "notes": list(self.notes)}
 
     @classmethod

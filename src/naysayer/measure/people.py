@@ -53,7 +53,7 @@ _DIFFER = 2.0 * TOLERATED * (1.0 - TOLERATED)
 
 
 @dataclass(frozen=True)
-class Said:
+class AnswersByPeople:
     """n answers of yes or no by P people, in the order in which they came.
 
     Parameters
@@ -165,7 +165,7 @@ def agreement(same: Bools, weight: Floats, confidence: float = 0.95) -> Interval
     return mean_bounds(same.astype(np.float64), 0.0, 1.0, tail, counts=counts, squares=counts**2)
 
 
-def judge(said: Said, left_out: Collection[int] = (), confidence: float = 0.95) -> list[Judgement]:
+def judge(said: AnswersByPeople, left_out: Collection[int] = (), confidence: float = 0.95) -> list[Judgement]:
     """Judge each person by speed, one-sidedness, and agreement with others and with the model.
 
     Parameters
@@ -182,7 +182,7 @@ def judge(said: Said, left_out: Collection[int] = (), confidence: float = 0.95) 
     >>> true = rng.random(600) < 0.1  # the class asked about, of ten, is the true one
     >>> bob = np.arange(600) >= 300
     >>> nothing = np.full(600, np.nan)
-    >>> said = Said(
+    >>> said = AnswersByPeople(
     ...     bob.astype(int), np.where(bob, False, true), np.where(bob, 0.08, 1.5), np.full(600, 0.1), np.full(600, 0.1),
     ...     np.full(600, -1), np.ones(600), np.full(600, -1), nothing, nothing, nothing, nothing
     ... )
@@ -227,7 +227,7 @@ def judge(said: Said, left_out: Collection[int] = (), confidence: float = 0.95) 
     return found
 
 
-def _quick(said: Said, a: int) -> list[str]:
+def _quick(said: AnswersByPeople, a: int) -> list[str]:
     """Say whether somebody answers without looking."""
     took = said.seconds[(said.person == a) & ~np.isnan(said.seconds)]
     quick = took < QUICK
@@ -238,7 +238,7 @@ def _quick(said: Said, a: int) -> list[str]:
     ]
 
 
-def _one_sided(said: Said, a: int) -> list[str]:
+def _one_sided(said: AnswersByPeople, a: int) -> list[str]:
     """Say whether somebody says no, or yes, more often than can be to classes that were drawn at random."""
     mine = (said.person == a) & ~np.isnan(said.least)
     yes, least, most = said.yes[mine], said.least[mine], said.most[mine]
@@ -250,7 +250,7 @@ def _one_sided(said: Said, a: int) -> list[str]:
     return found
 
 
-def _against_model(said: Said, a: int, out: Bools) -> list[str]:
+def _against_model(said: AnswersByPeople, a: int, out: Bools) -> list[str]:
     """Say whether somebody says no to what models suggest more often than others do, and than the models expect."""
     mine = (said.person == a) & (said.training >= 0)
     at_most = np.ones(int(mine.sum()))
@@ -295,7 +295,7 @@ def _contradicts(whom: str, differ: Bools) -> str:
     return f"contradicts {whom} at {differ.sum():,} of {len(differ):,} repeated questions"
 
 
-def _agreement_with_model(said: Said, rows: Bools, confidence: float) -> Interval | None:
+def _agreement_with_model(said: AnswersByPeople, rows: Bools, confidence: float) -> Interval | None:
     """Estimate for how many items somebody says yes to the likeliest class."""
     if not rows.any():
         return None

@@ -37,12 +37,12 @@ from naysayer.models.inputs import Inputs
 from naysayer.models.members import Examples, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
 from naysayer.models.saving import numpy_to_json, read_model, write_model
-from naysayer.models.streaming import Course, PackedCourse, fit_stream, partial_fit, predict_stream, score_stream
-from naysayer.models.training import Trained, Training
+from naysayer.models.streaming import Continued, PackedCourse, fit_stream, partial_fit, predict_stream, score_stream
+from naysayer.models.training import TrainedMember, TrainsCandidates
 from naysayer.objectives import Objective
 
 
-class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
+class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
     """Learn from labels that say what examples are not, and tell how accurate the model is from such labels alone.
 
     Several members learn: networks by several methods, and trees. Each consists of runs that hold out different rows.
@@ -90,7 +90,7 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
     transition : (K, K) matrix Q of the complementary labels, in the order of `classes_`; uniform if None.
     standardize : bring features to mean 0 and deviation 1 over all rows, also those without a label; images in uint8
         are divided by 255 instead, and those for residual networks or consistent views are floats of 0 to 1.
-    warm_start : go on from the last fit where this one is given the same examples, so that more epochs add to those
+    warm_start : continue from the last fit where this one is given the same examples, so that more epochs add to those
         before. Other examples begin anew: runs that had seen a label could not be judged by it.
     time_limit : seconds after which no member is begun and networks stop; the first member always gets an epoch.
     device : "auto", "cpu", "cuda".
@@ -272,7 +272,7 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
         told = labels[said], weights[0], len(self.classes_), self.transition
         return Examples(scaled[known], *told, scaled[other], weights[1])
 
-    def _keep(self, trained: list[Trained], judge: HeldOut) -> None:
+    def _keep(self, trained: list[TrainedMember], judge: HeldOut) -> None:
         """Keep the members that have a weight, and tell how accurate they are together."""
         pool = judge.pool()
         sample, _ = take(judge.labels, judge.n_classes, judge.transition, judge.sample_weight)
@@ -358,7 +358,7 @@ class ComplementaryClassifier(Training, Inputs, ComplementaryMixin, BaseEstimato
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and pickled: of a course of `partial_fit` its tensors."""
         state = dict(super().__getstate__())
-        if isinstance(course := state.get("_course"), Course):
+        if isinstance(course := state.get("_course"), Continued):
             state["_course"] = course.pack()
         return state
 

@@ -154,7 +154,7 @@ class _Rows(Resident):
 
 
 @dataclass
-class Course:
+class Continued:
     """A run that continues with every call: what it trains, its network and optimiser, and what it has seen.
 
     Attributes
@@ -184,7 +184,7 @@ class PackedCourse:
     batch_size: int
     tensors: dict[str, Tensor]
 
-    def unpack(self, course: Course) -> None:
+    def unpack(self, course: Continued) -> None:
         """Bring a course that has just begun to where this one was."""
         state = {k: t for k, t in course.stack.state().items() if not k.startswith("best.")}
         shapes = [{k: t.shape for k, t in tensors.items() if k != "counts"} for tensors in (state, self.tensors)]
@@ -203,7 +203,7 @@ def partial_fit(
     model: ComplementaryClassifier, X: Any, y_bar: Any, classes: Any = None, sample_weight: Any = None
 ) -> ComplementaryClassifier:
     """Learn from some rows, once each; they are predicted first, and so judge what was learned before."""
-    course: Course | PackedCourse | None = getattr(model, "_course", None)
+    course: Continued | PackedCourse | None = getattr(model, "_course", None)
     if course is None and hasattr(model, "members_"):
         raise ValueError(
             "`partial_fit` must continue what it began, and this model was trained by `fit`; pass all rows to it, or "
@@ -223,7 +223,7 @@ def partial_fit(
         model._learn_scale(inputs)
     scaled = inputs if inputs.dtype == torch.uint8 else model._scaled(inputs)
     source = _Rows(scaled, labels, len(model.classes_), sample_weight=weight)
-    if not isinstance(course, Course):
+    if not isinstance(course, Continued):
         told = labels, weight, source.n_classes, model.transition
         course = model._course = _begin(model, source, Examples(scaled, *told, scaled[:0]), course)
         _keep(model, course)
@@ -237,7 +237,7 @@ def partial_fit(
 
 def _begin(
     model: ComplementaryClassifier, source: _Rows, examples: Examples, packed: PackedCourse | None = None
-) -> Course:
+) -> Continued:
     """Make the run that all calls train, or the one that was packed."""
     found = model._named("forward", examples) if model.method == "auto" else _networks(model, examples)
     rates = (STEADY_RATE,) if model.lr == "auto" else found[0].rates
@@ -251,13 +251,13 @@ def _begin(
     settings, state = runs._settings(), (runs.parameters, runs.buffers)
     stack = Stack(runs.module, runs.objectives, source, source.example(), slice(0, 1), *state, settings)
     stack.captures = False  # a graph would read the first call's rows for ever
-    course = Course(candidate, runs, stack)
+    course = Continued(candidate, runs, stack)
     if packed is not None:
         packed.unpack(course)
     return course
 
 
-def _go_on(course: Course, source: _Rows) -> None:
+def _go_on(course: Continued, source: _Rows) -> None:
     """Train on the rows of a call."""
     stack, runs = course.stack, course.runs
     source.prepare(runs.seeds, runs.batch_size, runs.device)
@@ -271,7 +271,7 @@ def _go_on(course: Course, source: _Rows) -> None:
         raise ValueError(f"the loss must stay finite; it was {loss}; lower `lr`, or look for huge values in `X`")
 
 
-def _keep(model: ComplementaryClassifier, course: Course) -> None:
+def _keep(model: ComplementaryClassifier, course: Continued) -> None:
     """Let the model predict by the run as it is now."""
     candidate, network, device = course.candidate, course.stack.network, pick_device(model.device)
     assert candidate.objective is not None

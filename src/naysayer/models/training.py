@@ -44,7 +44,7 @@ class Last:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedMember:
     """A member, what is said of it, and its probabilities of the rows that it held out, (R, N, K)."""
 
     member: Member
@@ -53,7 +53,7 @@ class Trained:
     held_out: NDArray[np.float32]
 
 
-class Training(Candidates):
+class TrainsCandidates(Candidates):
     """The part of a classifier that trains its candidates; its settings are those of the classifier."""
 
     weight_decay: float | str
@@ -68,9 +68,9 @@ class Training(Candidates):
     verbose: int
     _deadline: float | None
 
-    def _train(self, candidates: list[Candidate], parts: Parts, examples: Examples) -> tuple[list[Trained], bool]:
+    def _train(self, candidates: list[Candidate], parts: Parts, examples: Examples) -> tuple[list[TrainedMember], bool]:
         """Train every candidate; give what came of them, and whether training was interrupted."""
-        trained: list[Trained] = []
+        trained: list[TrainedMember] = []
         interrupted = False
         self.trials_: list[dict[str, Any]] = []
         self.failed_: list[str] = []
@@ -116,7 +116,7 @@ class Training(Candidates):
         examples: Examples,
         bar: Bar,
         history: list[dict[str, Any]],
-    ) -> tuple[list[Trained], bool]:
+    ) -> tuple[list[TrainedMember], bool]:
         """Train a method's runs, all learning rates at once; each rate is a member."""
         assert candidate.objective is not None
         n_rates, n_seeds = len(candidate.rates), len(parts.seeds)
@@ -164,7 +164,7 @@ class Training(Candidates):
             member = Networks(network_name(candidate.network), module, parameters, buffers, decoder)
             if self.warm_start:
                 self._last.members[candidate.method, network_name(candidate.network), rate] = member
-            came.append(Trained(member, about, candidate.objective, member.held_out(examples.inputs, judged)))
+            came.append(TrainedMember(member, about, candidate.objective, member.held_out(examples.inputs, judged)))
         return came, runs.interrupted
 
     def _source(
@@ -188,10 +188,10 @@ class Training(Candidates):
                     for name, tensor in before.items():
                         state[name][i * n_seeds : (i + 1) * n_seeds] = tensor.to(state[name])
 
-    def _train_other(self, candidate: Candidate, parts: Parts, examples: Examples) -> Trained:
+    def _train_other(self, candidate: Candidate, parts: Parts, examples: Examples) -> TrainedMember:
         """Train a member that is no network; of several processes, one does."""
         member, held_out = processes.from_first(lambda: self._train_alone(candidate, parts, examples))
-        return Trained(member, self._about(candidate, None, None), None, held_out)
+        return TrainedMember(member, self._about(candidate, None, None), None, held_out)
 
     def _train_alone(
         self, candidate: Candidate, parts: Parts, examples: Examples

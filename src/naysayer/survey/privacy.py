@@ -33,7 +33,7 @@ from naysayer.measure.intervals import tail_probability
 MODES = ("complementary", "calibrated", "randomised_response", "subset")
 
 
-class Draw(NamedTuple):
+class DeviceDraw(NamedTuple):
     """How a device draws: d options, the true one among them with probability t, any other with probability o."""
 
     size: int
@@ -41,19 +41,19 @@ class Draw(NamedTuple):
     other: float
 
 
-def draw_of(mode: str | None, n_options: int, epsilon: float | None = None) -> Draw:
+def draw_of(mode: str | None, n_options: int, epsilon: float | None = None) -> DeviceDraw:
     """Give d, t and o of a mode; None stores the truth itself.
 
     Examples
     --------
     >>> draw_of("subset", 20, 1.0)
-    Draw(size=5, truth=0.475..., other=0.238...)
+    DeviceDraw(size=5, truth=0.475..., other=0.238...)
     >>> draw_of("complementary", 5)
-    Draw(size=1, truth=0.0, other=0.25)
+    DeviceDraw(size=1, truth=0.0, other=0.25)
     """
     truth = 1.0 if mode is None else truth_probability(mode, n_options, epsilon)
     size = subset_size(n_options, epsilon) if mode == "subset" and epsilon is not None else 1
-    return Draw(size, truth, (size - truth) / (n_options - 1))
+    return DeviceDraw(size, truth, (size - truth) / (n_options - 1))
 
 
 def subset_size(n_options: int, epsilon: float) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.common.toml import read_toml
-from naysayer.survey.privacy import MODES, Draw, draw_of
+from naysayer.survey.privacy import MODES, DeviceDraw, draw_of
 
 SAYS = {None: "is", "complementary": "not", "calibrated": "not", "randomised_response": "drawn", "subset": "drawn"}
 EPSILONS = (0.01, 10.0)  # below, no number of respondents is enough; above, the truth is stored 99.8 times in 100
@@ -55,7 +55,7 @@ class SurveyQuestion:
         return SAYS[self.mode]
 
     @cached_property
-    def draw(self) -> Draw:
+    def draw(self) -> DeviceDraw:
         """How the respondent's device draws what is stored."""
         return draw_of(self.mode, len(self.options), self.epsilon)
 
