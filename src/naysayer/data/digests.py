@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import poisson
+from scipy.special import pdtrc
 
 from naysayer.data.tables import DataTable, numbers_of, texts_of
 
@@ -81,4 +81,4 @@ def count_known(told: dict[str, Any], digests: Digests) -> int:
     known = np.array([int(one, 16) for one in told["digests"]], dtype=np.uint64)
     n = int(np.isin(looked_at, known).sum())
     by_chance = len(looked_at) * 2 * (told["pairs"] + 1) / max(1, told["rows"])
-    return n * every if poisson.sf(n - 1, by_chance) < CHANCE else 0
+    return n * every if n and pdtrc(n - 1, by_chance) < CHANCE else 0  # P(n or more) of a Poisson distribution
