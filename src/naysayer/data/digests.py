@@ -74,11 +74,12 @@ def count_known(told: dict[str, Any], digests: Digests) -> int:
     """Say how many rows were learned from, about; 0 where rows may be alike by chance.
 
     The probability that a new row looks like one that was seen once is about twice the number of pairs among those seen
-    by their number (Good and Turing); a pair more is counted, for those that chance left out.
+    by their number (Good and Turing); more pairs are counted, for those that chance left out.
     """
     every = told["every"]
     looked_at = digests[digests % np.uint64(every) == 0]
     known = np.array([int(one, 16) for one in told["digests"]], dtype=np.uint64)
     n = int(np.isin(looked_at, known).sum())
-    by_chance = len(looked_at) * 2 * (told["pairs"] + 1) / max(1, told["rows"])
+    pairs = told["pairs"] + 1 + 2 * math.sqrt(told["pairs"] + 1)
+    by_chance = len(looked_at) * 2 * pairs / max(1, told["rows"])
     return n * every if n and pdtrc(n - 1, by_chance) < CHANCE else 0  # P(n or more) of a Poisson distribution
