@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import poisson
+from scipy.special import pdtrc
 
 from naysayer.data.tables import DataTable, numbers_of, texts_of
 
@@ -74,12 +74,12 @@ def count_known(told: dict[str, Any], digests: Digests) -> int:
     """Say how many rows were learned from, about; 0 where rows may be alike by chance.
 
     The probability that a new row looks like one that was seen once is about twice the number of pairs among those seen
-    by their number (Good and Turing). That number varies: one more is counted, and two standard errors more.
+    by their number (Good and Turing); more pairs are counted, for those that chance left out.
     """
     every = told["every"]
     looked_at = digests[digests % np.uint64(every) == 0]
     known = np.array([int(one, 16) for one in told["digests"]], dtype=np.uint64)
     n = int(np.isin(looked_at, known).sum())
-    pairs = told["pairs"] + 1.0
-    by_chance = len(looked_at) * 2.0 * (pairs + 2.0 * math.sqrt(pairs)) / max(1, told["rows"])
-    return n * every if poisson.sf(n - 1, by_chance) < CHANCE else 0
+    pairs = told["pairs"] + 1 + 2 * math.sqrt(told["pairs"] + 1)
+    by_chance = len(looked_at) * 2 * pairs / max(1, told["rows"])
+    return n * every if n and pdtrc(n - 1, by_chance) < CHANCE else 0  # P(n or more) of a Poisson distribution
