@@ -364,7 +364,8 @@ def test_estimates_of_random_questions_leave_guided_answers_out_but_for_class_sh
         answer_all(store, truth, most=40)
         n = len(list(store.standing()))
         store.configure(questions="guided")
-        assert not Figures(store)()["guided_shares"]
+        before = Figures(store)()
+        assert not before["guided_shares"]
         store.guide()
         answer_all(store, truth)
         given = list(store.standing())
@@ -374,6 +375,8 @@ def test_estimates_of_random_questions_leave_guided_answers_out_but_for_class_sh
         monkeypatch.setattr(dashboard, "is_vague", lambda interval: False)
         figures = Figures(store)()
         assert figures["guided_shares"]
+        assert [one["margins"]["guided"] for one in (before, figures)] == [False, True]
+        assert figures["margins"]["answers"] == before["margins"]["answers"] < n  # guided ones and repeats tell nothing
         common = class_shares(given, said, store.trainings(), error_rates(said).overall)
         np.testing.assert_allclose(figures["report"]["priors"], np.transpose(common))
         assert len(said.design.item) == len(only.design.item)

@@ -22,7 +22,7 @@ FIGURES = {
     "trainings": [{"n_answers": 290, "estimate": 0.91, "low": 0.86, "high": 0.96}],
     "people": [{"id": "a", "name": "Ann"}, {"id": "b", "name": "Ben"}],
     "errors": {"a": {"interval": [0.01, 0.0, 0.03], "pairs": 9}, "b": {"interval": [0.01, 0.0, 0.03], "pairs": 9}},
-    "margins": {"answers": 300, "points": [{"margin": 0.05, "n": 200}, {"margin": 0.02, "n": 350}]},
+    "margins": {"guided": False, "answers": 300, "points": [{"margin": 0.05, "n": 200}, {"margin": 0.02, "n": 350}]},
     "guided": None,
     "report": {
         "priors": [[0.4, 0.3, 0.5], [0.6, 0.5, 0.7]],
@@ -122,6 +122,12 @@ def test_all_is_well():
             "next",
             "Look at the answers of all who are named, below at “How people answer”, and leave out what is bad.",
         ),
+        (
+            {"margins__guided": True},
+            "next",
+            "To know the accuracy of a model to within 2 points takes about 350 answers to random questions about "
+            "other items, in a store of their own; guided ones add nothing to it.",
+        ),
         ({"disagreements": 1}, "next", "Say what 1 item is: see “Disagreements” below."),
         ({"disagreements": 30}, "next", "Say what 30 items are: see “Disagreements” below."),
         ({"training_error": "MemoryError"}, "wrong", "The last training failed: MemoryError."),
@@ -213,4 +219,6 @@ def test_who_is_named_is_told_once():
 
 
 def test_what_is_known_well_enough_is_not_asked_for():
-    assert not any("accuracy" in text for text in said(margins__answers=350)["next"])
+    for guided in (False, True):
+        found = said(margins__answers=350, margins__guided=guided)
+        assert not any("accuracy" in text for text in found["next"])

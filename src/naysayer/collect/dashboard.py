@@ -137,6 +137,8 @@ class Figures:
         first_asked = asked([one for one in given if one.item_id in whole], answers.weights.tolist())
         priors = told["priors"] and [[possible(value) for value in each] for each in told["priors"]]
         told["priors"] = None if priors is None or any(map(is_vague, priors)) else priors
+        n_used = int((answers.design.value >= 0).sum()) or report.n_answers  # by choices made elsewhere, of all
+        is_guided = any(one.guidance is not None for one in given)
         since = {"classes": len(project.classes), "items": int(answers.design.told.sum())}
         return {
             "since": None if answers.drawn_from is None else since,
@@ -144,7 +146,7 @@ class Figures:
             "vague": priors is not None and told["priors"] is None,
             "report": {name: told[name] for name in kept} | {"errors": overall, "asked": first_asked},
             "errors": own,
-            "margins": margins(report.n_answers, len(project.classes), errors.overall.estimate, last),
+            "margins": margins(n_used, len(project.classes), errors.overall.estimate, last) | {"guided": is_guided},
             "guided": guided(given, trainings, project.classes, errors.overall),
             "decided": self._store.decided(answers),
         }
@@ -199,6 +201,8 @@ def margins(n_answers: int, n_classes: int, error_rate: float, last: Training | 
 
     Planning takes every answer to be about another item. Once a model was trained, its interval shows how far that is
     from what these answers are worth, and all margins are widened or narrowed by the same factor.
+
+    `n_answers` are those that the estimate rests on: no repeats, and none since guided questions began.
     """
     error_rate = round(min(error_rate, 0.4), 3)
     accuracy = round(min(1.0, max(1 / n_classes, last.estimate if last else USUAL_ACCURACY)), 3)
@@ -209,7 +213,7 @@ def margins(n_answers: int, n_classes: int, error_rate: float, last: Training | 
     factor = 1.0
     if last is not None:
         reached = max(last.estimate - last.low, last.high - last.estimate)  # the other side may end at 100%
-        factor = round(min(10.0, max(0.1, reached / planned(last.n_answers))), 2)
+        factor = round(min(10.0, max(0.1, reached / planned(min(n_answers, last.n_answers)))), 2)
     now = min(0.5, factor * planned(n_answers))
     return {"now": now, "answers": n_answers, "points": _needed(n_classes, accuracy, error_rate, factor)}
 

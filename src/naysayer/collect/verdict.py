@@ -193,6 +193,9 @@ def _margin(margins: Mapping[str, Any], left: int) -> str | None:
     if missing <= 0:
         return None
     aim = f"To know the accuracy of a model to within {100 * WANTED:.0f} points"
+    if margins["guided"]:  # no answer to come has a part in it
+        random = f"about {count(goal, 'answer')} to random questions about other items, in a store of their own"
+        return f"{aim} takes {random}; guided ones add nothing to it."
     if missing <= left:
         return f"{aim} takes about {count(missing, 'more answer')}."
     few = "too few questions are left about these" if left else "nothing is left to ask about these"

@@ -239,10 +239,11 @@ function more({ margins, left }) {
   frame.slider.setAttribute("aria-valuetext", `plus or minus ${percent(wanted, 1)}`);
   const reach = Math.max(goal.n, answers) * 1.08;
   const curve = [{ n: answers, margin: now }, ...points].sort((one, other) => one.n - other.n).filter((point) => point.n <= reach * 1.4 && point.margin <= Math.max(0.1, 2 * Math.min(now, wanted * 4)));
+  const known_by = ["A model’s accuracy is known within ", bold(`±${percent(now, 1)}`), `, by ${count(answers, "answer")} to random questions. Guided ones add nothing to it.`];
   fill(frame, {
-    said: missing > left.answers ? [left.answers ? `At most ${count(left.answers, "more answer")} can be given about these items. ` : "Nothing is left to ask about these items. ", bold(count(missing - left.answers, "more item")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : missing ? [bold(count(missing, "more answer")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : [bold("There are enough:"), ` a model’s accuracy is known within ±${percent(now, 1)}.`],
+    said: margins.guided ? (missing ? [...known_by, " It would take ", bold(`${count(goal.n, "answer")} to random questions about other items`), `, in a store of their own, to know it within ±${percent(wanted, 1)}.`] : known_by) : missing > left.answers ? [left.answers ? `At most ${count(left.answers, "more answer")} can be given about these items. ` : "Nothing is left to ask about these items. ", bold(count(missing - left.answers, "more item")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : missing ? [bold(count(missing, "more answer")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : [bold("There are enough:"), ` a model’s accuracy is known within ±${percent(now, 1)}.`],
     draw: (width) => marginCurve(width, { points: curve, now: { n: answers, margin: now }, wanted }),
-    heads: ["margin", "answers in all", "still missing"],
+    heads: ["margin", "answers in all", margins.guided ? "more than so far" : "still missing"],
     rows: points.map((point) => [`±${percent(point.margin, 1)}`, whole(point.n), whole(Math.max(0, point.n - answers))]),
   });
 }
