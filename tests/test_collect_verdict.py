@@ -34,6 +34,7 @@ FIGURES = {
     },
 }
 
+GUIDED = {"labels": [0.5, 0.0, 1.0], "differ": [], "any": {"odd": False}}
 REASONS = ["answered 9 of 9 questions within 0.25 seconds", "said no to everything"]
 NAMED = [{"id": name[0].lower(), "name": name, "reasons": REASONS} for name in ("Ann", "Ben", "Cem", "Dora", "Eve")]
 
@@ -100,7 +101,7 @@ def test_all_is_well():
             "The model that learned from 60 answers cannot be told from guessing yet.",
         ),
         (
-            {"guided": {"labels": [1.02, 0.9, 1.0], "differ": []}},
+            {"guided": GUIDED | {"labels": [1.02, 0.9, 1.0]}},
             "known",
             "If every item were given its likeliest class, 100% (90% to 100%) would be right.",
         ),
@@ -121,6 +122,11 @@ def test_all_is_well():
             {"named": NAMED},
             "next",
             "Look at the answers of all who are named, below at “How people answer”, and leave out what is bad.",
+        ),
+        (
+            {"guided": GUIDED | {"any": {"odd": True, "yes": 0.6, "most": 0.12}}},
+            "wrong",
+            "Since questions are guided, people say yes too often to random ones: 60% instead of 12% at most.",
         ),
         (
             {"margins__guided": True},
@@ -157,7 +163,7 @@ def test_all_is_well():
             "Ben answers wrongly more often than others: 30% (20% to 40%).",
         ),
         (
-            {"guided": {"labels": [0.5, 0.0, 1.0], "differ": ["cat", "dog"]}},
+            {"guided": GUIDED | {"differ": ["cat", "dog"]}},
             "wrong",
             "Guided questions about cat and dog are not answered as random ones are.",
         ),
@@ -210,7 +216,7 @@ def test_a_sentence_for_each_case(changes, part, words):
 
 def test_shares_with_wide_intervals_are_held_back():
     assert not any("most common" in text for text in said(report__priors=[[0.9, 0.2, 1.0], [0.1, 0.0, 0.8]])["known"])
-    assert not any("likeliest" in text for text in said(guided={"labels": [0.5, 0.1, 0.9], "differ": []})["known"])
+    assert not any("likeliest" in text for text in said(guided=GUIDED | {"labels": [0.5, 0.1, 0.9]})["known"])
 
 
 def test_who_is_named_is_told_once():

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binomtest
 
-from naysayer.collect.judging import class_shares, compare_yes, differing, guided_answers, label_accuracy
+from naysayer.collect.comparing import compare_yes
+from naysayer.collect.judging import class_shares, guided_answers, label_accuracy
 from naysayer.collect.records import Standing, Training
 from naysayer.collect.reviewing import Reviews
 from naysayer.collect.store import Store
@@ -147,23 +148,26 @@ class Figures:
             "report": {name: told[name] for name in kept} | {"errors": overall, "asked": first_asked},
             "errors": own,
             "margins": margins(n_used, len(project.classes), errors.overall.estimate, last) | {"guided": is_guided},
-            "guided": guided(given, trainings, project.classes, errors.overall),
+            "guided": guided(given, project.classes, errors.overall),
             "decided": self._store.decided(answers),
         }
 
 
-def guided(
-    given: Sequence[Standing], trainings: Sequence[Training], classes: Sequence[str], error_rates: Interval
-) -> dict[str, Any] | None:
+def guided(given: Sequence[Standing], classes: Sequence[str], error_rates: Interval) -> dict[str, Any] | None:
     """What guided answers tell; None before there are any."""
     labels = label_accuracy(given, len(classes), error_rates)
     if labels is None:
         return None
-    compared = compare_yes(given, trainings, classes)
-    told = {"n": len(guided_answers(given)), "labels": [possible(value) for value in labels]}
-    told |= {"differ": differing(compared)}
-    shown = [one._replace(guided=None if one.guided is None else possible(one.guided)) for one in compared]
-    return told | {"classes": [one._asdict() for one in shown]}
+    compared = compare_yes(given, classes, error_rates)
+    difference = compared.difference
+    return {
+        "n": len(guided_answers(given)),
+        "labels": [possible(value) for value in labels],
+        "differ": compared.differing,
+        "difference": None if difference is None or is_vague(difference) else list(difference),
+        "any": {"n": compared.n_any, "yes": compared.yes_any, "most": compared.most_any, "odd": compared.too_many},
+        "classes": [one._asdict() for one in compared.classes],
+    }
 
 
 def possible(share: float) -> float:

@@ -143,6 +143,9 @@ def _wrong(figures: Mapping[str, Any], where: str) -> list[Sentence]:
     if guided and guided["differ"]:
         text = f"Guided questions about {names(guided['differ'])} are not answered as random ones are."
         said.append({"text": text})
+    if guided and guided["any"]["odd"]:
+        share = f"{percent(guided['any']['yes'])} instead of {percent(guided['any']['most'])} at most"
+        said.append({"text": f"Since questions are guided, people say yes too often to random ones: {share}."})
     if n := figures["gone"]:
         are, it_has, its = ("is", "it has", "its") if n == 1 else ("are", "they have", "their")
         text = f"{count(n, 'picture')} can no longer be found and {are} not asked about."

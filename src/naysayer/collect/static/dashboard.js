@@ -178,14 +178,17 @@ function suggestions({ guided }) {
   const rows = guided.classes.filter(pair).map((one) => ({ name: one.name, value: one.guided, low: one.guided, high: one.guided, mark: one.random }));
   const vague = high - low > 0.5;
   const right = vague ? "how many would be right cannot be told yet" : [bold(`${percent(value, 1)} (${percent(low, 1)} to ${percent(high, 1)})`), " would be right"];
-  const told = guided.differ.length ? bold(`they get more or fewer yes than random ones about ${guided.differ.join(", ")}. Look at these answers.`) : bold("they are answered as random ones are.");
+  const told = [];
+  if (guided.differ.length) told.push(bold(`People do not answer guided questions about ${guided.differ.join(", ")} as they answer random ones about the same items. Look at these answers.`));
+  else if (guided.difference) told.push(`Between guided and random questions about the same class of the same items no difference was found; it could be up to about ${Math.round(100 * Math.max(-guided.difference[1], guided.difference[2]))} points.`);
+  if (guided.any.odd) told.push(" ", bold(`Of the random questions in between ${percent(guided.any.yes, 1)} got a yes; at most ${percent(guided.any.most, 1)} should.`));
   fill(figure("suggestions", "Guided questions", { wide: true }), {
-    said: ["If every item were given its likeliest class, ", ...[right].flat(), `, by the later ones of ${count(guided.n, "guided answer")}. `, ...(rows.length ? ["Weighted to be about any item, ", told] : [])],
+    said: ["If every item were given its likeliest class, ", ...[right].flat(), `, by the later ones of ${count(guided.n, "guided answer")}. `, ...told],
     legend: rows.length ? [["c-accent", "guided"], ["c-expected", "random"]] : null,
-    empty: rows.length ? null : "Too few answers to compare with random questions.",
+    empty: rows.length ? null : "No random question was about the likeliest class yet, to compare with.",
     draw: (width) => whiskers(width, rows, { label: "Share of yes by class, guided and random", from: 0 }),
-    heads: ["class", "random", "yes", "guided", "yes, weighted", "by chance"],
-    rows: guided.classes.map((one) => [one.name, whole(one.n_random), one.random === null ? "–" : percent(one.random, 1), whole(one.n_guided), one.guided === null ? "–" : percent(one.guided, 1), one.p_value === null ? "–" : likely(one.p_value)]),
+    heads: ["likeliest class", "random", "yes", "guided", "yes, weighted", "by chance"],
+    rows: guided.classes.map((one) => [one.name, whole(one.n_random), one.random === null ? "–" : percent(one.random, 1), whole(one.n_guided), one.guided === null ? "–" : percent(one.guided, 1), one.n_random ? likely(one.p_value) : "–"]),
   });
 }
 
