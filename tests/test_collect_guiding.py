@@ -377,6 +377,7 @@ def test_estimates_of_random_questions_leave_guided_answers_out_but_for_class_sh
         monkeypatch.setattr(dashboard, "is_vague", lambda interval: False)
         figures = Figures(store)()
         assert figures["guided_shares"]
+        assert figures["guided"]["items"] == 40
         assert [one["margins"]["guided"] for one in (before, figures)] == [False, True]
         assert figures["margins"]["answers"] == before["margins"]["answers"] < n  # guided ones and repeats tell nothing
         common = class_shares(given, said, store.trainings(), error_rates(said).overall)

@@ -34,7 +34,7 @@ FIGURES = {
     },
 }
 
-GUIDED = {"labels": [0.5, 0.0, 1.0], "differ": [], "any": {"odd": False}}
+GUIDED = {"items": 200, "labels": [0.5, 0.0, 1.0], "differ": [], "any": {"odd": False}}
 REASONS = ["answered 9 of 9 questions within 0.25 seconds", "said no to everything"]
 NAMED = [{"id": name[0].lower(), "name": name, "reasons": REASONS} for name in ("Ann", "Ben", "Cem", "Dora", "Eve")]
 
@@ -104,6 +104,12 @@ def test_all_is_well():
             {"guided": GUIDED | {"labels": [1.02, 0.9, 1.0]}},
             "known",
             "If every item were given its likeliest class, 100% (90% to 100%) would be right.",
+        ),
+        (
+            {"guided": GUIDED | {"labels": [0.9, 0.8, 1.0], "items": 150}},
+            "known",
+            "If each of the 150 items that are guided now were given its likeliest class, 90% (80% to 100%) would be "
+            "right.",
         ),
         (
             {"report__errors": {"interval": [0.0, 0.0, 0.05], "pairs": 4, "differ": 0}},

@@ -160,8 +160,10 @@ def guided(given: Sequence[Standing], classes: Sequence[str], error_rates: Inter
         return None
     compared = compare_yes(given, classes, error_rates)
     difference = compared.difference
+    said = guided_answers(given)
     return {
-        "n": len(guided_answers(given)),
+        "n": len(said),
+        "items": said[-1][1].n_items,
         "labels": [possible(value) for value in labels],
         "differ": compared.differing,
         "difference": None if difference is None or is_vague(difference) else list(difference),

@@ -76,7 +76,9 @@ def _known(figures: Mapping[str, Any]) -> list[Sentence]:
     labels = figures["guided"] and figures["guided"]["labels"]
     last = figures["trainings"][-1] if figures["trainings"] else None
     if labels and not is_vague(labels):
-        said.append(f"If every item were given its likeliest class, {_interval(labels)} would be right.")
+        n = figures["guided"]["items"]
+        which = "every item" if n >= items else f"each of the {count(n, 'item')} that are guided now"
+        said.append(f"If {which} were given its likeliest class, {_interval(labels)} would be right.")
     if last is not None:
         found = [last["estimate"], last["low"], last["high"]]
         if is_vague(found):

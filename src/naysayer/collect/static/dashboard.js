@@ -171,7 +171,7 @@ function fairness({ report, classes: names }) {
   if (findings?.length) frame.plot.append(element("ul", "findings", ...findings.map((one) => element("li", one.level, one.text))));
 }
 
-function suggestions({ guided }) {
+function suggestions({ guided, progress }) {
   if (!guided) return;
   const [value, low, high] = guided.labels;
   const pair = (one) => one.random !== null && one.guided !== null;
@@ -183,7 +183,7 @@ function suggestions({ guided }) {
   else if (guided.difference) told.push(`Between guided and random questions about the same class of the same items no difference was found; it could be up to about ${Math.round(100 * Math.max(-guided.difference[1], guided.difference[2]))} points.`);
   if (guided.any.odd) told.push(" ", bold(`Of the random questions in between ${percent(guided.any.yes, 1)} got a yes; at most ${percent(guided.any.most, 1)} should.`));
   fill(figure("suggestions", "Guided questions", { wide: true }), {
-    said: ["If every item were given its likeliest class, ", ...[right].flat(), `, by the later ones of ${count(guided.n, "guided answer")}. `, ...told],
+    said: [`If ${guided.items < progress.items ? `each of the ${count(guided.items, "item")} that are guided now` : "every item"} were given its likeliest class, `, ...[right].flat(), `, by the later ones of ${count(guided.n, "guided answer")}. `, ...told],
     legend: rows.length ? [["c-accent", "guided"], ["c-expected", "random"]] : null,
     empty: rows.length ? null : "No random question was about the likeliest class yet, to compare with.",
     draw: (width) => whiskers(width, rows, { label: "Share of yes by class, guided and random", from: 0 }),
