@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
@@ -294,12 +295,20 @@ def test_a_person_is_not_asked_again_where_they_could_not_tell(tmp_path):
     store, _ = begin(tmp_path / "answers.db", n=6, repeat_share=0.0)
     with store:
         store.guide()
-        ann, seen = store.named_annotator("Ann").id, set()
+        ann, seen, n_free, n_checked = store.named_annotator("Ann").id, set(), 6, 0
         while asked := store.ask(ann):
             (question,) = asked
             assert (question.item.id, question.class_index) not in seen
             seen.add((question.item.id, question.class_index))
             store.answer(Answer(f"answer-{question.id}", question.id, ann, "skip"))
+            *_, one = store.standing()
+            how, p = read_guidance(one.guidance), one.probability
+            if how.suggested == one.class_index and how.n_left > 1:  # the chance of any item then follows from it
+                any_item = how.item_probability * (1 - p) * how.n_left / (how.n_left - 1)
+                assert any_item == pytest.approx(RANDOM / n_free)
+                n_checked += 1
+            n_free = 6 - sum(n == 3 for n in Counter(item for item, _ in seen).values())
+        assert n_checked > 3
         assert len(seen) == 6 * 3
 
 

@@ -261,7 +261,8 @@ class Guide:
         ----------
         random : the generator to draw with.
         unavailable : items that somebody is answering about just now.
-        excluded : gives the classes of an item that are not to be asked about, as where this person could not tell.
+        excluded : gives the classes of an item that are not to be asked about, as where this person could not tell. An
+            item without any other belongs to `unavailable`: to draw anew where one comes up is not in the chances.
         """
         weights, n_free = self._weights, len(self.items)
         away = [self._place[id] for id in unavailable if id in self._place]
