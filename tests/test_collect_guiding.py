@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
@@ -14,15 +15,14 @@ import pytest
 from helpers import assert_frequencies, raises
 from naysayer.collect import dashboard
 from naysayer.collect.asking import describe
+from naysayer.collect.comparing import _compared, compare_yes
 from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import export, import_answers
-from naysayer.collect.guiding import CHECKS, RANDOM, RELIABLE, Guide, combine, may_guide, read_guidance
+from naysayer.collect.guiding import CHECKS, RANDOM, RELIABLE, Guide, combine, may_guide, random_share, read_guidance
 from naysayer.collect.judging import (
     _any_class,
     _Likeliest,
     class_shares,
-    compare_yes,
-    differing,
     label_accuracy,
 )
 from naysayer.collect.languages import languages
@@ -45,6 +45,9 @@ NAMES = ("a", "b", "c", "d")
 def guide_of(expected=EXPECTED, votes=None, error_rate=0.02, **options):
     votes = np.zeros(expected.shape, dtype=np.int64) if votes is None else np.asarray(votes)
     return Guide(NAMES[: len(expected)], expected, votes, error_rate, training=1.0, **options)
+
+
+STANDING = Standing(1, "answer", "question", "a", 0, 0.5, "Ann", "yes", None, None, 0.0)
 
 
 def votes(*given):
@@ -292,12 +295,20 @@ def test_a_person_is_not_asked_again_where_they_could_not_tell(tmp_path):
     store, _ = begin(tmp_path / "answers.db", n=6, repeat_share=0.0)
     with store:
         store.guide()
-        ann, seen = store.named_annotator("Ann").id, set()
+        ann, seen, n_free, n_checked = store.named_annotator("Ann").id, set(), 6, 0
         while asked := store.ask(ann):
             (question,) = asked
             assert (question.item.id, question.class_index) not in seen
             seen.add((question.item.id, question.class_index))
             store.answer(Answer(f"answer-{question.id}", question.id, ann, "skip"))
+            *_, one = store.standing()
+            how, p = read_guidance(one.guidance), one.probability
+            if how.suggested == one.class_index and how.n_left > 1:  # the chance of any item then follows from it
+                any_item = how.item_probability * (1 - p) * how.n_left / (how.n_left - 1)
+                assert any_item == pytest.approx(RANDOM / n_free)
+                n_checked += 1
+            n_free = 6 - sum(n == 3 for n in Counter(item for item, _ in seen).values())
+        assert n_checked > 3
         assert len(seen) == 6 * 3
 
 
@@ -364,7 +375,8 @@ def test_estimates_of_random_questions_leave_guided_answers_out_but_for_class_sh
         answer_all(store, truth, most=40)
         n = len(list(store.standing()))
         store.configure(questions="guided")
-        assert not Figures(store)()["guided_shares"]
+        before = Figures(store)()
+        assert not before["guided_shares"]
         store.guide()
         answer_all(store, truth)
         given = list(store.standing())
@@ -374,6 +386,9 @@ def test_estimates_of_random_questions_leave_guided_answers_out_but_for_class_sh
         monkeypatch.setattr(dashboard, "is_vague", lambda interval: False)
         figures = Figures(store)()
         assert figures["guided_shares"]
+        assert figures["guided"]["items"] == 40
+        assert [one["margins"]["guided"] for one in (before, figures)] == [False, True]
+        assert figures["margins"]["answers"] == before["margins"]["answers"] < n  # guided ones and repeats tell nothing
         common = class_shares(given, said, store.trainings(), error_rates(said).overall)
         np.testing.assert_allclose(figures["report"]["priors"], np.transpose(common))
         assert len(said.design.item) == len(only.design.item)
@@ -382,34 +397,37 @@ def test_estimates_of_random_questions_leave_guided_answers_out_but_for_class_sh
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
-    return project_with_a_habit(tmp_path_factory.mktemp("honest"), habit=0.0)
-
-
-def project_with_a_habit(folder, habit, seed=0):
-    """Random questions first, then guided ones, which are answered with a yes too often, where there is a habit."""
-    store, truth = begin(folder / f"{habit}.db", n=600, questions="random", repeat_share=0.0)
+    """Random questions first, then guided ones."""
+    store, truth = begin(tmp_path_factory.mktemp("honest") / "answers.db", n=600, questions="random", repeat_share=0.0)
     with store:
-        answer_all(store, truth, most=600, seed=seed)
+        answer_all(store, truth, most=600)
         store.configure(questions="guided")
         store.guide()
-        answer_all(store, truth, most=500, habit=habit, seed=seed + 1)
-        return list(store.standing()), store.trainings(), store.project.classes
+        answer_all(store, truth, most=500, seed=1)
+        return list(store.standing()), store.project.classes
 
 
 def test_label_accuracy_is_told_and_random_and_guided_answers_agree(honest):
-    given, trainings, classes = honest
+    given, classes = honest
     found = label_accuracy(given, 3, Interval(0.0, 0.0, 0.02))
     assert found.low < 0.97 < found.high + 0.03  # nine of ten before, and better by now
     assert found.high - found.low < 0.25
-    compared = compare_yes(given, trainings, classes)
-    assert differing(compared) == []
-    assert all(abs(one.guided - 1 / 3) < 0.2 and abs(one.random - 1 / 3) < 0.15 for one in compared)
+    compared = compare_yes(given, classes, Interval(0.0, 0.0, 0.02))
+    assert (compared.differing, compared.too_many) == ([], False)
+    *each, together = compared.classes
+    assert (together.n_random, together.n_guided) == (sum(c.n_random for c in each), sum(c.n_guided for c in each))
+    guided = [read_guidance(one.guidance) for one in given if one.guidance]
+    assert together.n_random < compared.n_any == sum(how.by_chance for how in guided)
+    assert min(together.random, together.guided) > 0.6 > compared.yes_any
 
 
-def guided_project(n=400, n_answers=700, n_random=0, right=0.75, goal="accuracy", error=0.0, seed=2):
+def guided_project(
+    n=400, n_answers=700, n_random=0, right=0.75, goal="accuracy", error=0.0, suggested=0.0, always=0.0, seed=2
+):
     """Answers of a project that a guide draws, after random ones about as many items; the trainings; the guide.
 
-    Item i is of class i % 3, and the guide is right about some at first.
+    Item i is of class i % 3, and the guide is right about some at first. People say yes to some of the wrong classes
+    that are suggested, or to some of all.
     """
     random, rng = Random(seed), np.random.default_rng(seed)
     y, expected = np.arange(n) % 3, np.full((n, 3), 0.15)
@@ -423,8 +441,11 @@ def guided_project(n=400, n_answers=700, n_random=0, right=0.75, goal="accuracy"
             break
         i, k = int(drawn.item_id), drawn.class_index
         yes = (k == y[i]) != (random.random() < error)
-        about = (drawn.item_id, k, drawn.probability, "Ann", "yes" if yes else "no", None, None, float(t))
         guidance = getattr(drawn, "guidance", None)
+        how = guidance and read_guidance(guidance)
+        follows = how and how.suggested == k and not how.by_chance and random.random() < suggested
+        yes = bool(yes or follows or random.random() < always)
+        about = (drawn.item_id, k, drawn.probability, "Ann", "yes" if yes else "no", None, None, float(t))
         given.append(Standing(t, f"answer-{t}", f"question-{t}", *about, guidance=guidance))
         votes.setdefault(i, np.zeros(3, int))[k] += 1 if yes else -1
         guide.update({drawn.item_id: (votes[i], int(np.abs(votes[i]).sum()))})
@@ -555,7 +576,7 @@ def without_likely(guidance):
 
 
 def test_what_is_unknown_of_the_error_rate_widens_the_interval_by_all_that_it_changes(honest):
-    given, _, _ = honest
+    given, _ = honest
     at = [label_accuracy(given, 3, Interval(e, e, e)) for e in (0.02, 0.0, 0.1)]
     found = label_accuracy(given, 3, Interval(0.02, 0.0, 0.1))
     assert found == (at[0].estimate, min(one.low for one in at), max(one.high for one in at))
@@ -563,14 +584,63 @@ def test_what_is_unknown_of_the_error_rate_widens_the_interval_by_all_that_it_ch
     assert label_accuracy(given, 3, Interval(0.3, 0.2, 0.499)) == label_accuracy(given, 3, Interval(0.3, 0.2, 0.45))
 
 
-def test_a_habit_of_saying_yes_to_guided_questions_is_found(tmp_path):
-    given, trainings, classes = project_with_a_habit(tmp_path, habit=0.8)
-    assert "all classes" in differing(compare_yes(given, trainings, classes))
+@pytest.mark.parametrize(("habit", "found"), [(0.0, False), (0.4, False), (1.0, True)])
+def test_who_says_yes_to_suggestions_alone_is_found(habit, found):
+    """At any look; and what is said of the difference holds, found or not."""
+    named, within, rates = 0, 0, Interval(0.0, 0.0, 0.02)
+    for seed in range(6):
+        given, _, _ = guided_project(600, 800, right=0.6, goal="labels", suggested=habit, seed=seed)
+        looks = [compare_yes(given[:n], ("a", "b", "c"), rates) for n in (200, 500, len(given))]
+        named += any(one.differing for one in looks)
+        assert not looks[-1].too_many
+        _, low, high = looks[-1].difference
+        wrong = [one for one in given if read_guidance(one.guidance).suggested != int(one.item_id) % 3]
+        within += low <= habit * min(1.0, len(wrong) / len(given)) <= high
+    assert named >= 5 if found else named == 0
+    assert within >= 5
+
+
+def test_a_slighter_habit_is_found_with_more_answers_and_either_way():
+    """Two of five wrong suggestions are followed, or as many right ones refused; one question in ten is random."""
+    rng = np.random.default_rng(0)
+    by_chance, right, share = rng.random(4000) < 0.1, rng.random(4000) < 0.6, np.full(4000, 0.1)
+    follows = right | (~by_chance & (rng.random(4000) < 0.4))
+    refuses = right & (by_chance | (rng.random(4000) < 0.6))
+    p_values = [_compared("all", yes, by_chance, share).p_value for yes in (right, follows, refuses)]
+    assert p_values[0] > 0.05
+    assert max(p_values[1:]) < 0.001
+
+
+def test_who_says_yes_too_often_to_all_guided_questions_is_found():
+    given, _, _ = guided_project(300, 500, always=0.8)
+    compared = compare_yes(given, ("a", "b", "c"), Interval(0.0, 0.0, 0.05))
+    assert compared.differing == []  # nobody sees which are random
+    assert compared.too_many
+    assert compared.yes_any > 0.7 > compared.most_any == pytest.approx(0.95 / 3 + 0.05 * 2 / 3)
+
+
+def test_which_questions_about_the_suggested_class_are_random_is_known():
+    """In what people may see, their share is the probability that follows from what is stored."""
+    guide, random, seen = guide_of(), Random(1), []
+    for _ in range(6_000):
+        drawn = guide.draw(random, ("b",), lambda item: {2} if item == "c" else ())
+        how = read_guidance(drawn.guidance)
+        share = random_share(how, replace(STANDING, class_index=drawn.class_index, probability=drawn.probability))
+        assert (share is None) == (how.suggested != drawn.class_index)
+        assert how.n_left == (2 if drawn.item_id == "c" else 3)
+        if share is not None:
+            seen.append((drawn.item_id, share, how.by_chance))
+    for name in ("a", "c", "d"):
+        shares, by_chance = np.array([(share, chance) for item, share, chance in seen if item == name]).T
+        assert np.ptp(shares) < 1e-9
+        assert_frequencies(np.array([by_chance.sum(), (1 - by_chance).sum()]), np.array([shares[0], 1 - shares[0]]))
+    assert random_share(replace(how, n_left=None), STANDING) is None
 
 
 def test_nothing_is_told_before_there_are_guided_answers():
     assert label_accuracy([], 3, Interval(0.0, 0.0, 0.1)) is None
-    assert differing(compare_yes([], [], ("a", "b"))) == []
+    compared = compare_yes([], ("a", "b"), Interval(0.0, 0.0, 0.1))
+    assert (compared.differing, compared.difference, compared.too_many) == ([], None, False)
 
 
 # ---- with a real model ----------------------------------------------------------------------------------------------

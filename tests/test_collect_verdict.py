@@ -22,7 +22,7 @@ FIGURES = {
     "trainings": [{"n_answers": 290, "estimate": 0.91, "low": 0.86, "high": 0.96}],
     "people": [{"id": "a", "name": "Ann"}, {"id": "b", "name": "Ben"}],
     "errors": {"a": {"interval": [0.01, 0.0, 0.03], "pairs": 9}, "b": {"interval": [0.01, 0.0, 0.03], "pairs": 9}},
-    "margins": {"answers": 300, "points": [{"margin": 0.05, "n": 200}, {"margin": 0.02, "n": 350}]},
+    "margins": {"guided": False, "answers": 300, "points": [{"margin": 0.05, "n": 200}, {"margin": 0.02, "n": 350}]},
     "guided": None,
     "report": {
         "priors": [[0.4, 0.3, 0.5], [0.6, 0.5, 0.7]],
@@ -34,6 +34,7 @@ FIGURES = {
     },
 }
 
+GUIDED = {"items": 200, "labels": [0.5, 0.0, 1.0], "differ": [], "any": {"odd": False}}
 REASONS = ["answered 9 of 9 questions within 0.25 seconds", "said no to everything"]
 NAMED = [{"id": name[0].lower(), "name": name, "reasons": REASONS} for name in ("Ann", "Ben", "Cem", "Dora", "Eve")]
 
@@ -100,9 +101,15 @@ def test_all_is_well():
             "The model that learned from 60 answers cannot be told from guessing yet.",
         ),
         (
-            {"guided": {"labels": [1.02, 0.9, 1.0], "differ": []}},
+            {"guided": GUIDED | {"labels": [1.02, 0.9, 1.0]}},
             "known",
             "If every item were given its likeliest class, 100% (90% to 100%) would be right.",
+        ),
+        (
+            {"guided": GUIDED | {"labels": [0.9, 0.8, 1.0], "items": 150}},
+            "known",
+            "If each of the 150 items that are guided now were given its likeliest class, 90% (80% to 100%) would be "
+            "right.",
         ),
         (
             {"report__errors": {"interval": [0.0, 0.0, 0.05], "pairs": 4, "differ": 0}},
@@ -121,6 +128,17 @@ def test_all_is_well():
             {"named": NAMED},
             "next",
             "Look at the answers of all who are named, below at “How people answer”, and leave out what is bad.",
+        ),
+        (
+            {"guided": GUIDED | {"any": {"odd": True, "yes": 0.6, "most": 0.12}}},
+            "wrong",
+            "Since questions are guided, people say yes too often to random ones: 60% instead of 12% at most.",
+        ),
+        (
+            {"margins__guided": True},
+            "next",
+            "To know the accuracy of a model to within 2 points takes about 350 answers to random questions about "
+            "other items, in a store of their own; guided ones add nothing to it.",
         ),
         ({"disagreements": 1}, "next", "Say what 1 item is: see “Disagreements” below."),
         ({"disagreements": 30}, "next", "Say what 30 items are: see “Disagreements” below."),
@@ -151,7 +169,7 @@ def test_all_is_well():
             "Ben answers wrongly more often than others: 30% (20% to 40%).",
         ),
         (
-            {"guided": {"labels": [0.5, 0.0, 1.0], "differ": ["cat", "dog"]}},
+            {"guided": GUIDED | {"differ": ["cat", "dog"]}},
             "wrong",
             "Guided questions about cat and dog are not answered as random ones are.",
         ),
@@ -204,7 +222,7 @@ def test_a_sentence_for_each_case(changes, part, words):
 
 def test_shares_with_wide_intervals_are_held_back():
     assert not any("most common" in text for text in said(report__priors=[[0.9, 0.2, 1.0], [0.1, 0.0, 0.8]])["known"])
-    assert not any("likeliest" in text for text in said(guided={"labels": [0.5, 0.1, 0.9], "differ": []})["known"])
+    assert not any("likeliest" in text for text in said(guided=GUIDED | {"labels": [0.5, 0.1, 0.9]})["known"])
 
 
 def test_who_is_named_is_told_once():
@@ -213,4 +231,6 @@ def test_who_is_named_is_told_once():
 
 
 def test_what_is_known_well_enough_is_not_asked_for():
-    assert not any("accuracy" in text for text in said(margins__answers=350)["next"])
+    for guided in (False, True):
+        found = said(margins__answers=350, margins__guided=guided)
+        assert not any("accuracy" in text for text in found["next"])

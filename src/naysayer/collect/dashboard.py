@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binomtest
 
-from naysayer.collect.judging import class_shares, compare_yes, differing, guided_answers, label_accuracy
+from naysayer.collect.comparing import compare_yes
+from naysayer.collect.judging import class_shares, guided_answers, label_accuracy
 from naysayer.collect.records import Standing, Training
 from naysayer.collect.reviewing import Reviews
 from naysayer.collect.store import Store
@@ -137,6 +138,8 @@ class Figures:
         first_asked = asked([one for one in given if one.item_id in whole], answers.weights.tolist())
         priors = told["priors"] and [[possible(value) for value in each] for each in told["priors"]]
         told["priors"] = None if priors is None or any(map(is_vague, priors)) else priors
+        n_used = int((answers.design.value >= 0).sum()) or report.n_answers  # by choices made elsewhere, of all
+        is_guided = any(one.guidance is not None for one in given)
         since = {"classes": len(project.classes), "items": int(answers.design.told.sum())}
         return {
             "since": None if answers.drawn_from is None else since,
@@ -144,24 +147,29 @@ class Figures:
             "vague": priors is not None and told["priors"] is None,
             "report": {name: told[name] for name in kept} | {"errors": overall, "asked": first_asked},
             "errors": own,
-            "margins": margins(report.n_answers, len(project.classes), errors.overall.estimate, last),
-            "guided": guided(given, trainings, project.classes, errors.overall),
+            "margins": margins(n_used, len(project.classes), errors.overall.estimate, last) | {"guided": is_guided},
+            "guided": guided(given, project.classes, errors.overall),
             "decided": self._store.decided(answers),
         }
 
 
-def guided(
-    given: Sequence[Standing], trainings: Sequence[Training], classes: Sequence[str], error_rates: Interval
-) -> dict[str, Any] | None:
+def guided(given: Sequence[Standing], classes: Sequence[str], error_rates: Interval) -> dict[str, Any] | None:
     """What guided answers tell; None before there are any."""
     labels = label_accuracy(given, len(classes), error_rates)
     if labels is None:
         return None
-    compared = compare_yes(given, trainings, classes)
-    told = {"n": len(guided_answers(given)), "labels": [possible(value) for value in labels]}
-    told |= {"differ": differing(compared)}
-    shown = [one._replace(guided=None if one.guided is None else possible(one.guided)) for one in compared]
-    return told | {"classes": [one._asdict() for one in shown]}
+    compared = compare_yes(given, classes, error_rates)
+    difference = compared.difference
+    said = guided_answers(given)
+    return {
+        "n": len(said),
+        "items": said[-1][1].n_items,
+        "labels": [possible(value) for value in labels],
+        "differ": compared.differing,
+        "difference": None if difference is None or is_vague(difference) else list(difference),
+        "any": {"n": compared.n_any, "yes": compared.yes_any, "most": compared.most_any, "odd": compared.too_many},
+        "classes": [one._asdict() for one in compared.classes],
+    }
 
 
 def possible(share: float) -> float:
@@ -199,6 +207,8 @@ def margins(n_answers: int, n_classes: int, error_rate: float, last: Training | 
 
     Planning takes every answer to be about another item. Once a model was trained, its interval shows how far that is
     from what these answers are worth, and all margins are widened or narrowed by the same factor.
+
+    `n_answers` are those that the estimate rests on: no repeats, and none since guided questions began.
     """
     error_rate = round(min(error_rate, 0.4), 3)
     accuracy = round(min(1.0, max(1 / n_classes, last.estimate if last else USUAL_ACCURACY)), 3)
@@ -209,7 +219,7 @@ def margins(n_answers: int, n_classes: int, error_rate: float, last: Training | 
     factor = 1.0
     if last is not None:
         reached = max(last.estimate - last.low, last.high - last.estimate)  # the other side may end at 100%
-        factor = round(min(10.0, max(0.1, reached / planned(last.n_answers))), 2)
+        factor = round(min(10.0, max(0.1, reached / planned(min(n_answers, last.n_answers)))), 2)
     now = min(0.5, factor * planned(n_answers))
     return {"now": now, "answers": n_answers, "points": _needed(n_classes, accuracy, error_rate, factor)}
 

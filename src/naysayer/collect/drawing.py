@@ -55,13 +55,16 @@ def hand_out(
     for row in connection.execute(_held, {"names": names}):
         held[row.annotator][row.question_id] = row.item_id
     busy = set(connection.scalars(select(pending.c.item_id))) if guide else set()
+    # Left out before anything is drawn, so that the chances of the others are what they are stored as.
+    spent = {name: _spent(connection, name, project.n_classes) for name in known} if guide else {}
 
     def draw(name: str, mine: Mapping[str, str]) -> Draw | None:
         if guide is None:
             return pool.draw(name, mine.values())
         skipped = partial(_skipped, connection, name)
-        drawn = guide.draw(random, busy.union(mine.values()), skipped)
-        drawn = drawn or guide.draw(random, mine.values(), skipped)  # those left are the ones that others are at
+        away = spent[name].union(mine.values())
+        drawn = guide.draw(random, busy | away, skipped)
+        drawn = drawn or guide.draw(random, away, skipped)  # those left are the ones that others are at
         if drawn is None:  # what the model has not seen yet
             return pool.draw(name, mine.values())
         busy.add(drawn.item_id)
@@ -179,6 +182,20 @@ def _skipped(connection: Connection, name: str, item_id: str) -> set[int]:
     """Give the classes of an item at which an annotator could not tell."""
     said = said_of(connection, [item_id]).get(item_id, ())
     return {each.class_index for each in said if each.value == "skip" and each.annotator == name}
+
+
+_skips = (
+    select(question.c.item_id)
+    .join_from(answer, question, answer.c.question_id == question.c.id)
+    .where(answer.c.annotator == bindparam("name"), answer.c.value == "skip", counts)
+    .group_by(question.c.item_id)
+    .having(func.count(question.c.class_index.distinct()) >= bindparam("n_classes"))
+)
+
+
+def _spent(connection: Connection, name: str, n_classes: int) -> set[str]:
+    """Give the items at which an annotator could not tell for any class."""
+    return set(connection.scalars(_skips, {"name": name, "n_classes": n_classes}))
 
 
 _to_repeat = (

@@ -61,8 +61,9 @@ class Guidance:
     now : the probability of the class asked about then.
     certainty : the mean of the likeliest classes' probabilities then, over all N items.
     checks : the share of questions about any item and its likeliest class.
-    likely : `certainty` class by class, (K,): of each, the sum over the items that it was likeliest for, over N. None
-        in questions of before it was kept.
+    n_left : how many classes a random question about the item could have been about.
+    likely : `certainty` class by class, (K,): of each, the sum over the items that it was likeliest for, over N. Both
+        are None in questions of before they were kept.
     """
 
     training: float
@@ -75,6 +76,7 @@ class Guidance:
     now: float
     certainty: float
     checks: float
+    n_left: int | None = None
     likely: tuple[float, ...] | None = None
 
 
@@ -84,8 +86,9 @@ def read_guidance(text: str) -> Guidance:
         told = json.loads(text)
         likely = told.pop("likely", None)
         found = Guidance(**told, likely=None if likely is None else tuple(likely))
-        numbers = [value for name, value in vars(found).items() if name != "likely"]
-        if not all(map(math.isfinite, [*numbers, *(found.likely or ())])) or not found.item_probability > 0:
+        numbers = [value for name, value in vars(found).items() if name not in ("n_left", "likely")]
+        numbers += [found.n_left or 0, *(found.likely or ())]
+        if not all(map(math.isfinite, numbers)) or not found.item_probability > 0:
             raise ValueError(text)
     except (AttributeError, TypeError, ValueError):
         raise ValueError(f"a question's guidance must be what `ask` stored; got {text[:50]!r}") from None
@@ -101,6 +104,16 @@ def drawn_with(how: Guidance, one: Standing, n_classes: int) -> tuple[float, flo
             f"{one.item_id!r} is stored with less; it was not drawn by `ask`"
         )
     return chance, least
+
+
+def random_share(how: Guidance, one: Standing) -> float | None:
+    """Give the probability that a question about the suggested class was a random one; None: it was about another.
+
+    People cannot see which it is, so that this holds whatever they answer, unless they can.
+    """
+    if how.n_left is None or how.n_left < 2 or one.class_index != how.suggested:
+        return None
+    return (1.0 - one.probability) / ((how.n_left - 1) * one.probability)
 
 
 def may_guide(accuracy: float, n_found: Ints) -> bool:
@@ -248,7 +261,8 @@ class Guide:
         ----------
         random : the generator to draw with.
         unavailable : items that somebody is answering about just now.
-        excluded : gives the classes of an item that are not to be asked about, as where this person could not tell.
+        excluded : gives the classes of an item that are not to be asked about, as where this person could not tell. An
+            item without any other belongs to `unavailable`: to draw anew where one comes up is not in the chances.
         """
         weights, n_free = self._weights, len(self.items)
         away = [self._place[id] for id in unavailable if id in self._place]
@@ -289,6 +303,7 @@ class Guide:
             now=float(self._now[i, k]),
             certainty=float(self._likely.sum()) / len(self.items),
             checks=checks,
+            n_left=len(left),
             likely=tuple((self._likely / len(self.items)).round(8).tolist()),
         )
         return GuidedDraw(self.items[i], k, probability, json.dumps(vars(guidance)))

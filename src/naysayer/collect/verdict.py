@@ -76,7 +76,9 @@ def _known(figures: Mapping[str, Any]) -> list[Sentence]:
     labels = figures["guided"] and figures["guided"]["labels"]
     last = figures["trainings"][-1] if figures["trainings"] else None
     if labels and not is_vague(labels):
-        said.append(f"If every item were given its likeliest class, {_interval(labels)} would be right.")
+        n = figures["guided"]["items"]
+        which = "every item" if n >= items else f"each of the {count(n, 'item')} that are guided now"
+        said.append(f"If {which} were given its likeliest class, {_interval(labels)} would be right.")
     if last is not None:
         found = [last["estimate"], last["low"], last["high"]]
         if is_vague(found):
@@ -143,6 +145,9 @@ def _wrong(figures: Mapping[str, Any], where: str) -> list[Sentence]:
     if guided and guided["differ"]:
         text = f"Guided questions about {names(guided['differ'])} are not answered as random ones are."
         said.append({"text": text})
+    if guided and guided["any"]["odd"]:
+        share = f"{percent(guided['any']['yes'])} instead of {percent(guided['any']['most'])} at most"
+        said.append({"text": f"Since questions are guided, people say yes too often to random ones: {share}."})
     if n := figures["gone"]:
         are, it_has, its = ("is", "it has", "its") if n == 1 else ("are", "they have", "their")
         text = f"{count(n, 'picture')} can no longer be found and {are} not asked about."
@@ -193,6 +198,9 @@ def _margin(margins: Mapping[str, Any], left: int) -> str | None:
     if missing <= 0:
         return None
     aim = f"To know the accuracy of a model to within {100 * WANTED:.0f} points"
+    if margins["guided"]:  # no answer to come has a part in it
+        random = f"about {count(goal, 'answer')} to random questions about other items, in a store of their own"
+        return f"{aim} takes {random}; guided ones add nothing to it."
     if missing <= left:
         return f"{aim} takes about {count(missing, 'more answer')}."
     few = "too few questions are left about these" if left else "nothing is left to ask about these"

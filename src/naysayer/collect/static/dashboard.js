@@ -171,21 +171,24 @@ function fairness({ report, classes: names }) {
   if (findings?.length) frame.plot.append(element("ul", "findings", ...findings.map((one) => element("li", one.level, one.text))));
 }
 
-function suggestions({ guided }) {
+function suggestions({ guided, progress }) {
   if (!guided) return;
   const [value, low, high] = guided.labels;
   const pair = (one) => one.random !== null && one.guided !== null;
   const rows = guided.classes.filter(pair).map((one) => ({ name: one.name, value: one.guided, low: one.guided, high: one.guided, mark: one.random }));
   const vague = high - low > 0.5;
   const right = vague ? "how many would be right cannot be told yet" : [bold(`${percent(value, 1)} (${percent(low, 1)} to ${percent(high, 1)})`), " would be right"];
-  const told = guided.differ.length ? bold(`they get more or fewer yes than random ones about ${guided.differ.join(", ")}. Look at these answers.`) : bold("they are answered as random ones are.");
+  const told = [];
+  if (guided.differ.length) told.push(bold(`People do not answer guided questions about ${guided.differ.join(", ")} as they answer random ones about the same items. Look at these answers.`));
+  else if (guided.difference) told.push(`Between guided and random questions about the same class of the same items no difference was found; it could be up to about ${Math.round(100 * Math.max(-guided.difference[1], guided.difference[2]))} points.`);
+  if (guided.any.odd) told.push(" ", bold(`Of the random questions in between ${percent(guided.any.yes, 1)} got a yes; at most ${percent(guided.any.most, 1)} should.`));
   fill(figure("suggestions", "Guided questions", { wide: true }), {
-    said: ["If every item were given its likeliest class, ", ...[right].flat(), `, by the later ones of ${count(guided.n, "guided answer")}. `, ...(rows.length ? ["Weighted to be about any item, ", told] : [])],
+    said: [`If ${guided.items < progress.items ? `each of the ${count(guided.items, "item")} that are guided now` : "every item"} were given its likeliest class, `, ...[right].flat(), `, by the later ones of ${count(guided.n, "guided answer")}. `, ...told],
     legend: rows.length ? [["c-accent", "guided"], ["c-expected", "random"]] : null,
-    empty: rows.length ? null : "Too few answers to compare with random questions.",
+    empty: rows.length ? null : "No random question was about the likeliest class yet, to compare with.",
     draw: (width) => whiskers(width, rows, { label: "Share of yes by class, guided and random", from: 0 }),
-    heads: ["class", "random", "yes", "guided", "yes, weighted", "by chance"],
-    rows: guided.classes.map((one) => [one.name, whole(one.n_random), one.random === null ? "–" : percent(one.random, 1), whole(one.n_guided), one.guided === null ? "–" : percent(one.guided, 1), one.p_value === null ? "–" : likely(one.p_value)]),
+    heads: ["likeliest class", "random", "yes", "guided", "yes, weighted", "by chance"],
+    rows: guided.classes.map((one) => [one.name, whole(one.n_random), one.random === null ? "–" : percent(one.random, 1), whole(one.n_guided), one.guided === null ? "–" : percent(one.guided, 1), one.n_random ? likely(one.p_value) : "–"]),
   });
 }
 
@@ -239,10 +242,11 @@ function more({ margins, left }) {
   frame.slider.setAttribute("aria-valuetext", `plus or minus ${percent(wanted, 1)}`);
   const reach = Math.max(goal.n, answers) * 1.08;
   const curve = [{ n: answers, margin: now }, ...points].sort((one, other) => one.n - other.n).filter((point) => point.n <= reach * 1.4 && point.margin <= Math.max(0.1, 2 * Math.min(now, wanted * 4)));
+  const known_by = ["A model’s accuracy is known within ", bold(`±${percent(now, 1)}`), `, by ${count(answers, "answer")} to random questions. Guided ones add nothing to it.`];
   fill(frame, {
-    said: missing > left.answers ? [left.answers ? `At most ${count(left.answers, "more answer")} can be given about these items. ` : "Nothing is left to ask about these items. ", bold(count(missing - left.answers, "more item")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : missing ? [bold(count(missing, "more answer")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : [bold("There are enough:"), ` a model’s accuracy is known within ±${percent(now, 1)}.`],
+    said: margins.guided ? (missing ? [...known_by, " It would take ", bold(`${count(goal.n, "answer")} to random questions about other items`), `, in a store of their own, to know it within ±${percent(wanted, 1)}.`] : known_by) : missing > left.answers ? [left.answers ? `At most ${count(left.answers, "more answer")} can be given about these items. ` : "Nothing is left to ask about these items. ", bold(count(missing - left.answers, "more item")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : missing ? [bold(count(missing, "more answer")), ` would give a model’s accuracy within ±${percent(wanted, 1)}; so far it is known within ±${percent(now, 1)}.`] : [bold("There are enough:"), ` a model’s accuracy is known within ±${percent(now, 1)}.`],
     draw: (width) => marginCurve(width, { points: curve, now: { n: answers, margin: now }, wanted }),
-    heads: ["margin", "answers in all", "still missing"],
+    heads: ["margin", "answers in all", margins.guided ? "more than so far" : "still missing"],
     rows: points.map((point) => [`±${percent(point.margin, 1)}`, whole(point.n), whole(Math.max(0, point.n - answers))]),
   });
 }
