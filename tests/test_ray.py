@@ -148,6 +148,24 @@ def test_a_task_whose_machine_is_lost_goes_on_elsewhere_to_the_same_numbers(clus
     assert [int(epoch) for _, epoch in stayed] == list(range(EPOCHS))
 
 
+def taken(checkpoint, bar):
+    return ray.get_runtime_context().get_assigned_resources()
+
+
+def test_a_task_takes_what_it_says_it_needs(cluster, tmp_path):
+    made = [Task("plain", taken, (), "0"), Task("half", taken, (), "1", cpus=0.5, gpus=0, memory=50_000_000)]
+    with OnRay(cluster.address, tmp_path) as workers:
+        found = {task.name: resources for task, resources in workers.do(made, lambda *_: None)}
+        assert found == {"plain": {"CPU": 1.0}, "half": {"CPU": 0.5, "memory": 50_000_000}}
+        for needs, words in (
+            ({"cpus": 2}, "must have the 2 cores and 0 GPUs that large takes; the most that one has are 1 and 0"),
+            ({"gpus": 1}, "must have the 1 cores and 1 GPUs that large takes; the most that one has are 1 and 0"),
+            ({"memory": 10**15}, "the 1 cores and 0 GPUs and 1,000,000,000 MB that large takes; the most that one has"),
+        ):
+            with raises(words):
+                list(workers.do([Task("large", taken, (), "2", **needs)], lambda *_: None))
+
+
 # ---- the commands ---------------------------------------------------------------------------------------------
 
 
