@@ -625,7 +625,8 @@ def test_what_is_said_of_streams_and_of_scale_is_what_was_measured():
     of = paper("annotators")
     assert f"give {of['answers_per_s']:.0f} answers per second" in page
     assert f"one server stored {of['one_server']:.0f}; {of['cores']:.1f} cores would do" in page
-    training, answers = (paper("costs")[i][3] for i in (2, 5))
+    costs = {what: whole for what, _, _, whole, *_ in paper("costs")}
+    training, answers = costs["to train on, one epoch and the passes before it"], costs["to store an answer"]
     assert f"it takes {answers / training:.0f} times what an epoch does" in page
 
 
