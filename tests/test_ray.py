@@ -148,6 +148,36 @@ def test_a_task_whose_machine_is_lost_goes_on_elsewhere_to_the_same_numbers(clus
     assert [int(epoch) for _, epoch in stayed] == list(range(EPOCHS))
 
 
+def train_and_die(seed, log, *, checkpoint, bar):
+    """Train, but be killed once, in the middle; note which process was told of each epoch."""
+    killed = Path(f"{log}.killed")
+
+    def told(*given):
+        with open(log, "a", encoding="utf8") as file:
+            file.write(f"{os.getpid()}\n")
+        if not killed.exists() and len(Path(log).read_text().splitlines()) == 6:
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        bar(*given)
+
+    return train(seed, "", checkpoint=checkpoint, bar=told)
+
+
+def test_a_task_whose_process_is_killed_is_begun_again_to_the_same_numbers(cluster, tmp_path):
+    log = tmp_path / "log"
+    with OnRay(cluster.address, tmp_path / "shared", seconds=-1) as workers:
+        task = Task("it", train_and_die, (3, str(log)), "it.checkpoint")
+        ((_, (history, parameters)),) = workers.do([task], lambda *_: None)
+    told = log.read_text().splitlines()
+    assert (tmp_path / "log.killed").exists()
+    assert len(set(told)) == 2
+    assert len(told) == 6 + EPOCHS  # of those before, the second process was told as it took up from the checkpoint
+    ((_, (alone, others)),) = Here(tmp_path / "here").do([Task("it", train, (3, ""), "it.checkpoint")], lambda *_: None)
+    np.testing.assert_array_equal(history, alone)
+    for name, value in others.items():
+        np.testing.assert_array_equal(parameters[name], value)
+
+
 def taken(checkpoint, bar):
     return ray.get_runtime_context().get_assigned_resources()
 
