@@ -4,8 +4,10 @@
 
 Prints the two tables of docs/scale.md; a test compares them. Costs per row are CPU time, which other work on the
 machine does not change much, from `stream.json`. An answer's share of a core is that of PostgreSQL, the server and its
-clients together, when these send as fast as they can (`soak.json`, "rush"), and its pace that of quick people who never
-rest ("load"). Sums over processes have the latency and bandwidth that `processes.json` assumes.
+clients together, when these send as fast as they can (`soak.json`, "rush"). How long people take was not measured: the
+soak's load generator looks at a question for as long as `pace` says, and that is assumed here, with the time until the
+answer is stored ("load"). An answer's bytes are those of `answer_bytes.json`. Sums over processes have the latency and
+bandwidth that `processes.json` assumes.
 """
 
 from __future__ import annotations
@@ -46,12 +48,15 @@ def costs() -> list[tuple[str, float, str, float, str, str]]:
         each = stream[name]["cpu_seconds"] / n
         rows.append((what, 1e6 * each, "µs of a core", LABELS * each / 3600, "core-hours",
                      f"stream.json, `{name}`, `cpu_seconds`"))  # fmt: skip
+    each = result("answer_bytes")["postgresql"]["bytes_per_answer"]
+    rows.append(("an answer on disk, with its question", each, "bytes", LABELS * each / 1e9, "GB",
+                 "answer_bytes.json, `postgresql`"))  # fmt: skip
     each = cores / soak["rush"]["answers_per_s"]
     rows.append(("to store an answer", 1e3 * each, "ms of a core", LABELS * each / 3600, "core-hours",
                  "soak.json, `postgresql`, `rush`"))  # fmt: skip
     each = soak["load"]["annotators"] / soak["load"]["answers_per_s"]
     rows.append(("to give an answer", each, "s of a person", LABELS * each / ANNOTATORS / 86400,
-                 "days of a thousand people without a rest", "soak.json, `postgresql`, `load`"))  # fmt: skip
+                 "days of a thousand people without a rest", "assumed: soak.json, `pace`"))  # fmt: skip
     return rows
 
 
@@ -85,7 +90,7 @@ def shown(value: float) -> str:
 
 
 def main() -> None:
-    print("| what | per label | a billion labels | measured |\n|---|--:|--:|---|")
+    print("| what | per label | a billion labels | from |\n|---|--:|--:|---|")
     for what, each, unit, whole, of, measured in costs():
         print(f"| {what} | {shown(each)} {unit} | {shown(whole)} {of} | {measured} |")
     print("\n| processes of a core each | hours per epoch | of which in sums % |\n|--:|--:|--:|")

@@ -140,6 +140,25 @@ def spread_out(rank, folder):
     found["class risks"] = objective.class_risks(X[:BATCH, :K][mine], y_bar[:BATCH][mine])
     runs = Population(lambda: networks.linear(6, K), objective, device="cpu")
     found["population"] = runs.reduce is runs.objectives[0].reduce and "group" not in objective.settings()
+    made = {
+        "settings": objectives.GradientAscent(K, beta=0.5 if rank == 2 else 0.0, group=True),
+        "kind": objectives.Forward(K, group=True) if rank == 3 else make("free", K, group=True),
+    }
+    found["refused"] = []
+    for other in made.values():
+        try:
+            other(X[:BATCH, :K][mine], y_bar[:BATCH][mine])
+        except ValueError as error:
+            found["refused"].append(str(error))
+    calls = []
+    gather, reduce = torch.distributed.all_gather, torch.distributed.all_reduce
+    torch.distributed.all_gather = lambda *given, **options: (calls.append("gather"), gather(*given, **options))
+    torch.distributed.all_reduce = lambda *given, **options: (calls.append("reduce"), reduce(*given, **options))
+    alike = make_objective("ascent", False, True)
+    for _ in range(3):
+        alike(X[:BATCH, :K][mine], y_bar[:BATCH][mine])
+    torch.distributed.all_gather, torch.distributed.all_reduce = gather, reduce
+    found["calls"] = calls
     torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
 
@@ -188,6 +207,17 @@ def test_class_risks_are_of_the_whole_batch(processes):
 
 def test_a_population_sums_over_its_objectives_group(processes):
     assert all(mine["population"] for mine in processes)
+
+
+def test_objectives_that_differ_are_refused_in_all_processes(processes):
+    """They are compared once; a step has its sum of counts and its sum of risks, and no more."""
+    words = "all processes of a group must be given the same objective; those of process 0 and process {} differ in "
+    told = [
+        words.format(rank) + f"their {what}; make them by the same call"
+        for rank, what in ((2, "settings"), (3, "kind"))
+    ]
+    assert [mine["refused"] for mine in processes] == [told] * WORLD
+    assert [mine["calls"] for mine in processes] == [["gather", *["reduce"] * 6]] * WORLD
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

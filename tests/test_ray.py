@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
+import os
 import runpy
 import signal
 import socket
@@ -25,7 +27,7 @@ from naysayer.experiments.report import Section
 from naysayer.experiments.reproduce import EXPERIMENTS, Experiment
 from naysayer.experiments.tasks import Here, OnRay, Task
 
-ray = pytest.importorskip("ray")
+ray = importlib.import_module("ray") if os.environ.get("CI") else pytest.importorskip("ray")
 SMALL = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 EPOCHS = 40
 
@@ -144,6 +146,54 @@ def test_a_task_whose_machine_is_lost_goes_on_elsewhere_to_the_same_numbers(clus
     assert there[-1] < after[-1] == EPOCHS - 1
     (stayed,) = [lines for lines in said if lines is not moved]
     assert [int(epoch) for _, epoch in stayed] == list(range(EPOCHS))
+
+
+def train_and_die(seed, log, *, checkpoint, bar):
+    """Train, but be killed once, in the middle; note which process was told of each epoch."""
+    killed = Path(f"{log}.killed")
+
+    def told(*given):
+        with open(log, "a", encoding="utf8") as file:
+            file.write(f"{os.getpid()}\n")
+        if not killed.exists() and len(Path(log).read_text().splitlines()) == 6:
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        bar(*given)
+
+    return train(seed, "", checkpoint=checkpoint, bar=told)
+
+
+def test_a_task_whose_process_is_killed_is_begun_again_to_the_same_numbers(cluster, tmp_path):
+    log = tmp_path / "log"
+    with OnRay(cluster.address, tmp_path / "shared", seconds=-1) as workers:
+        task = Task("it", train_and_die, (3, str(log)), "it.checkpoint")
+        ((_, (history, parameters)),) = workers.do([task], lambda *_: None)
+    told = log.read_text().splitlines()
+    assert (tmp_path / "log.killed").exists()
+    assert len(set(told)) == 2
+    assert len(told) == 6 + EPOCHS  # of those before, the second process was told as it took up from the checkpoint
+    ((_, (alone, others)),) = Here(tmp_path / "here").do([Task("it", train, (3, ""), "it.checkpoint")], lambda *_: None)
+    np.testing.assert_array_equal(history, alone)
+    for name, value in others.items():
+        np.testing.assert_array_equal(parameters[name], value)
+
+
+def taken(checkpoint, bar):
+    return ray.get_runtime_context().get_assigned_resources()
+
+
+def test_a_task_takes_what_it_says_it_needs(cluster, tmp_path):
+    made = [Task("plain", taken, (), "0"), Task("half", taken, (), "1", cpus=0.5, gpus=0, memory=50_000_000)]
+    with OnRay(cluster.address, tmp_path) as workers:
+        found = {task.name: resources for task, resources in workers.do(made, lambda *_: None)}
+        assert found == {"plain": {"CPU": 1.0}, "half": {"CPU": 0.5, "memory": 50_000_000}}
+        for needs, words in (
+            ({"cpus": 2}, "must have the 2 cores and 0 GPUs that large takes; the most that one has are 1 and 0"),
+            ({"gpus": 1}, "must have the 1 cores and 1 GPUs that large takes; the most that one has are 1 and 0"),
+            ({"memory": 10**15}, "the 1 cores and 0 GPUs and 1,000,000,000 MB that large takes; the most that one has"),
+        ):
+            with raises(words):
+                list(workers.do([Task("large", taken, (), "2", **needs)], lambda *_: None))
 
 
 # ---- the commands ---------------------------------------------------------------------------------------------

@@ -600,6 +600,7 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
         [row["cpu"][name] for name in ("before_ms", "after_ms", "ratio")] for row in result("beside")["rows"]
     ],
     "stream": stream,
+    "stream-memory": lambda: columns(result("stream_memory")["measured"], "memory_mb", "train_mb", "predict_mb"),
     "on-paper": lambda: [[each, whole] for _, each, _, whole, *_ in paper("costs")],
     "epochs-on-paper": lambda: [[row["processes"], row["hours"], 100 * row["share"]] for row in paper("epochs")],
 }
@@ -719,6 +720,8 @@ def test_what_is_said_of_guided_questions_is_what_was_measured():
 
 def test_what_is_said_of_streams_and_of_scale_is_what_was_measured():
     page, found = " ".join(PAGES["docs/scale.md"].split()), result("stream")
+    for row in result("stream_memory")["measured"]:  # "at most 700 MB ... plus 1.4 times `--memory`"
+        assert max(row["train_mb"], row["predict_mb"]) < 700 + 1.4 * row["memory_mb"]
     part, limit = found["part"], found["limit_mb"]
     assert f"within {limit:,} MB, {found['bytes'] / 1e9:.2f} GB" in page
     assert found["rows"] == 1e8
@@ -736,7 +739,8 @@ def test_what_is_said_of_streams_and_of_scale_is_what_was_measured():
     of = paper("annotators")
     assert f"give {of['answers_per_s']:.0f} answers per second" in page
     assert f"one server stored {of['one_server']:.0f}; {of['cores']:.1f} cores would do" in page
-    training, answers = (paper("costs")[i][3] for i in (2, 5))
+    costs = {what: whole for what, _, _, whole, *_ in paper("costs")}
+    training, answers = costs["to train on, one epoch and the passes before it"], costs["to store an answer"]
     assert f"it takes {answers / training:.0f} times what an epoch does" in page
 
 

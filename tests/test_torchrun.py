@@ -501,16 +501,18 @@ def test_the_command_tells_each_mistake_once(together):
     assert re.fullmatch(f"naysayer: {folder}/wrong/part-2.csv: .* row 50", wrong)  # the others only ended
 
 
-def test_a_killed_process_ends_the_job_with_one_line(tmp_path, naysayer):
-    """The first one is killed, which writes; what it wrote is whole, and one process trains to the end."""
-    train = ["train", ROOT / "examples/flowers.csv", "--label", "answer", "--method", "forward", "--device", "cpu"]
+@pytest.mark.parametrize(("rank", "streamed"), [(0, False), (1, True)])
+def test_a_killed_process_ends_the_job_with_one_line(tmp_path, naysayer, rank, streamed):
+    """The first one, which writes, or another; what was written is whole, and one process trains to the end."""
+    table = write_table(tmp_path / "table") if streamed else ROOT / "examples/flowers.csv"
+    train = ["train", table, "--label", "answer", "--method", "forward", "--device", "cpu"]
     train += ["--hidden", "8", "--lr", "0.01", "--seeds", "1", "--out", tmp_path / "model"]
     job = start_python(*TORCHRUN, __file__, "command", tmp_path, *train, "--epochs", "100000")
     checkpoint = tmp_path / "model/checkpoint/forward.safetensors"
     while not checkpoint.exists():
         assert job.poll() is None, job.communicate()[1]
         time.sleep(0.05)
-    os.kill(int((tmp_path / "pid0").read_text()), signal.SIGKILL)
+    os.kill(int((tmp_path / f"pid{rank}").read_text()), signal.SIGKILL)
     _, errors = job.communicate(timeout=500)
     assert job.returncode != 0
     told = [line for line in errors.splitlines() if line.startswith("naysayer:")]
@@ -547,6 +549,21 @@ def test_a_port_in_use_is_said(launched, naysayer):
             f"port {port} must be free for the processes to meet; another program has it; set MASTER_PORT", OSError
         ):
             processes.join()
+
+
+def test_torchrun_itself_tells_of_a_port_in_use(tmp_path):
+    """It binds the port before any of our processes begins; nothing is trained or written."""
+    with socket.socket() as other:
+        other.bind(("", 0))
+        other.listen()
+        launcher = ["-m", "torch.distributed.run", "--nproc-per-node", 2, "--master-port", other.getsockname()[1]]
+        train = ["train", ROOT / "examples/flowers.csv", "--label", "answer", "--out", tmp_path / "model"]
+        job = start_python(*launcher, "-m", "naysayer", *train)
+        _, errors = job.communicate(timeout=500)
+    assert job.returncode == 1
+    assert "EADDRINUSE" in errors
+    assert "naysayer:" not in errors
+    assert not (tmp_path / "model").exists()
 
 
 def test_processes_that_do_not_come_are_not_awaited_for_ever(launched):

@@ -6,7 +6,7 @@ processes with batches of B/G is training on one with batches of B.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,6 +38,14 @@ class SumOver:
         with ended():
             torch.distributed.all_reduce(whole, group=self.group)
         return whole
+
+    def gather_numbers(self, numbers: Sequence[int], device: torch.device) -> list[list[int]]:
+        """Give the whole numbers of each process, in the order of their ranks."""
+        mine = torch.tensor(numbers, dtype=torch.int64, device=device)
+        parts = [torch.empty_like(mine) for _ in range(self.size)]
+        with ended():
+            torch.distributed.all_gather(parts, mine, group=self.group)
+        return [part.tolist() for part in parts]
 
 
 @contextmanager

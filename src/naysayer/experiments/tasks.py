@@ -42,6 +42,8 @@ class Task:
     arguments : what it is called with; what :meth:`Workers.share` gave may be among them.
     checkpoint : the name of its checkpoint.
     size : against the others', for the bar.
+    cpus, gpus, memory : what it needs of a machine of a cluster, the memory in bytes; None is what the cluster gives
+        every task.
     """
 
     name: str
@@ -49,6 +51,9 @@ class Task:
     arguments: tuple[Any, ...]
     checkpoint: str
     size: float = 1.0
+    cpus: float | None = None
+    gpus: float | None = None
+    memory: int | None = None
 
 
 class Workers(Protocol):
@@ -108,8 +113,8 @@ class OnRay(Here):
     address : of the cluster, as ``host:6379``, or "auto" for one that runs on this machine; "local" starts one that
         ends with the block.
     checkpoints : a folder that all machines see under the same path, or a URL that fsspec knows.
-    cpus, gpus : that a task takes; None for the GPUs is one each where `device` asks for it, or is "auto" and the
-        cluster has any.
+    cpus, gpus : that a task takes which does not say what it needs; None for the GPUs is one each where `device` asks
+        for it, or is "auto" and the cluster has any.
     device : "auto", "cpu" or "cuda", as the tasks take it.
     seconds : between two checkpoints of a task.
     """
@@ -177,20 +182,35 @@ class OnRay(Here):
 
     def _check_resources(self) -> float:
         """Refuse tasks that no machine could ever do; give the GPUs that each takes."""
-        import ray
-
-        found = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        found = _machines()
         gpus = self.gpus
         if gpus is None:
             any_gpu = any(node.get("GPU", 0) >= 1 for node in found)
             gpus = 1.0 if self.device.startswith("cuda") or (self.device == "auto" and any_gpu) else 0.0
-        if not any(node.get("CPU", 0) >= self.cpus and node.get("GPU", 0) >= gpus for node in found):
-            most = [max((node.get(kind, 0) for node in found), default=0) for kind in ("CPU", "GPU")]
-            raise ValueError(
-                f"a machine of the cluster must have the {self.cpus:g} cores and {gpus:g} GPUs that a task takes; "
-                f"the most that one has are {most[0]:g} and {most[1]:g}; lower --task-cpus or --task-gpus"
-            )
+        self._check(self.cpus, gpus, None, found, "a task takes", "; lower --task-cpus or --task-gpus")
         return gpus
+
+    @staticmethod
+    def _check(
+        cpus: float, gpus: float, memory: int | None, nodes: list[dict[str, float]], who: str, advice: str = ""
+    ) -> None:
+        """Refuse what no machine of the cluster has."""
+        asked = {"CPU": cpus, "GPU": gpus, "memory": memory or 0}
+        if not any(all(node.get(kind, 0) >= n for kind, n in asked.items()) for node in nodes):
+            most = [max((node.get(kind, 0) for node in nodes), default=0) for kind in asked]
+            more = [f" and {n / 1e6:,.0f} MB" if memory else "" for n in (asked["memory"], most[2])]
+            raise ValueError(
+                f"a machine of the cluster must have the {cpus:g} cores and {gpus:g} GPUs{more[0]} that {who}; "
+                f"the most that one has are {most[0]:g} and {most[1]:g}{more[1]}{advice}"
+            )
+
+    def _needs(self, task: Task, nodes: list[dict[str, float]]) -> dict[str, Any]:
+        """Give what a task takes, as Ray is told."""
+        given = self.gpus or 0.0
+        cpus, gpus = (given if own is None else own for own, given in ((task.cpus, self.cpus), (task.gpus, given)))
+        if (task.cpus, task.gpus, task.memory) != (None, None, None):
+            self._check(cpus, gpus, task.memory, nodes, f"{task.name} takes")
+        return {"num_cpus": cpus, "num_gpus": gpus} | ({} if task.memory is None else {"memory": task.memory})
 
     def share(self, value: Any) -> Any:
         import ray
@@ -200,12 +220,12 @@ class OnRay(Here):
     def do(self, tasks: Iterable[Task], bar: Bar) -> Iterator[tuple[Task, Any]]:
         import ray
 
-        needs: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus}
-        remote = ray.remote(**needs, max_retries=RETRIES)(_call_on_worker)
-        waiting = {
-            remote.options(name=task.name).remote(task.work, self._path(task), self.seconds, *task.arguments): task
-            for task in tasks
-        }
+        remote = ray.remote(max_retries=RETRIES)(_call_on_worker)
+        nodes = _machines()
+        waiting = {}
+        for task in tasks:
+            given = remote.options(name=task.name, **self._needs(task, nodes))
+            waiting[given.remote(task.work, self._path(task), self.seconds, *task.arguments)] = task
         while waiting:
             (done, *_), _ = ray.wait(list(waiting))
             task = waiting.pop(done)
@@ -233,6 +253,13 @@ def workers(
     if ray is None:
         return _as_it_is(Here(checkpoints))
     return OnRay(ray, checkpoints, cpus=cpus, gpus=gpus, device=device)
+
+
+def _machines() -> list[dict[str, float]]:
+    """The resources of each machine of the cluster."""
+    import ray
+
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
 @contextmanager

@@ -386,7 +386,8 @@ class _Search:
     def task(self, trial: Trial, share: float, given: Any) -> Task:
         """Make a stage of a trial a task; all its stages share a checkpoint."""
         file = "-".join((self.digest, *trial.key)).replace(":", "-")
-        return Task(" ".join(trial.key), _train, (trial, share, given), f"{file}.checkpoint", share)
+        gpus = None if trial.halves else 0.0  # what is no network computes on cores alone
+        return Task(" ".join(trial.key), _train, (trial, share, given), f"{file}.checkpoint", share, gpus=gpus)
 
     def find(self, trial: Trial, share: float) -> Row | None:
         return self.found.get((*trial.key, repr(share)))

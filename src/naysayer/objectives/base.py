@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from naysayer import risk
 from naysayer.common.checks import number, to_numpy
+from naysayer.common.fingerprint import fingerprint
 from naysayer.common.reduce import SumOver
 from naysayer.labels.checks import check_labels, check_n_classes, check_transition
 from naysayer.labels.weights import count_labels, inverse_tensor, is_sets, label_weights, log_likelihoods
@@ -45,7 +46,8 @@ class Objective(nn.Module):
     group : a process group of ``torch.distributed``, or True for the default one: the batch is then the union of all
         processes' batches, however many rows each has. Counts and risks are summed over the group before the
         correction looks at them, so that gradients *averaged* over the processes, as DDP and FSDP do it, are those of
-        one process with the whole batch. Each process gets the whole batch's value.
+        one process with the whole batch. Each process gets the whole batch's value. The first call compares the
+        processes' objectives, and refuses in all of them if they differ.
     """
 
     prior: Tensor | None
@@ -72,6 +74,7 @@ class Objective(nn.Module):
         self.alpha = alpha
         self.head = None
         self.reduce = None if group is None else SumOver(None if group is True else group)
+        self._is_alike = group is None  # in all processes
         self.transition = None if transition is None else check_transition(transition, self.n_classes)
         self.register_buffer("inverse", inverse_tensor(transition, self.n_classes))
         log_q = None if transition is None else torch.tensor(self.transition, dtype=torch.get_default_dtype()).log()
@@ -104,6 +107,7 @@ class Objective(nn.Module):
 
     def value(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Give what a call gives, of labels and weights that were checked before."""
+        self._check_alike(logits.device)
         logits = logits if self.head is None else self.head(logits)
         counts = self._whole(self.count(y_bar, sample_weight))
         scales = self.scales(counts, *self._shares(counts, y_bar, count=self.training))
@@ -120,6 +124,7 @@ class Objective(nn.Module):
         r"""Split the unbiased risk by ordinary class, :math:`r_k = \sum_i w_i W_{ik}\, \ell(k, g(x_i))`: (K,)."""
         logits, y_bar = self._check(logits, y_bar)
         sample_weight = self._check_weights(logits, sample_weight)
+        self._check_alike(logits.device)
         counts = self._whole(self.count(y_bar, sample_weight))
         scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
         scales = risk.weighted_scales(scales, sample_weight)
@@ -173,6 +178,21 @@ class Objective(nn.Module):
     def _whole(self, mine: Tensor) -> Tensor:
         """Sum over the processes of the group, where there is one."""
         return mine if self.reduce is None else self.reduce(mine)
+
+    def _check_alike(self, device: torch.device) -> None:
+        """Compare the objectives of a group's processes, once: others would silently train something else."""
+        if self._is_alike or self.reduce is None or torch.compiler.is_compiling():
+            return
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        told = [int(fingerprint(value)[:15], 16) for value in (kind, self.settings())]
+        for rank, others in enumerate(found := self.reduce.gather_numbers(told, device)):
+            if others != found[0]:
+                what = "kind" if others[0] != found[0][0] else "settings"
+                raise ValueError(
+                    f"all processes of a group must be given the same objective; those of process 0 and process {rank} "
+                    f"differ in their {what}; make them by the same call"
+                )
+        self._is_alike = True
 
     def _shares(self, counts: Tensor, y_bar: Tensor, *, count: bool) -> tuple[Tensor, Tensor | float]:
         """π̄ and α: as given, or from the labels counted so far, or, when none were, from this batch."""
