@@ -49,7 +49,7 @@ class Compared(NamedTuple):
     p_value: float
 
 
-class Comparison(NamedTuple):
+class SuggestionCheck(NamedTuple):
     """What guided and random answers tell of each other.
 
     Attributes
@@ -82,7 +82,7 @@ class Comparison(NamedTuple):
         return self.p_any < ODD * _ANY
 
 
-def compare_yes(given: Sequence[Standing], classes: Sequence[str], error_rates: Interval) -> Comparison:
+def compare_yes(given: Sequence[Standing], classes: Sequence[str], error_rates: Interval) -> SuggestionCheck:
     """Compare how often random and guided questions about the suggested class get a yes, since questions are guided.
 
     Guided questions count as often as random ones would be about their item, so that hard and easy ones have the same
@@ -107,7 +107,7 @@ def compare_yes(given: Sequence[Standing], classes: Sequence[str], error_rates: 
     said, n_left = (np.array(each, dtype=np.float64) for each in zip(*any_class)) if any_class else (np.zeros(0),) * 2
     e = min(0.5, error_rates.high)
     at_most = (1.0 - e) / n_left + e * (1.0 - 1.0 / n_left)
-    return Comparison(
+    return SuggestionCheck(
         classes=[*found, together],
         difference=difference,
         n_any=len(said),
