@@ -36,7 +36,7 @@ from naysayer.engine import population, stack
 from naysayer.engine.recipe import Consistency, Recipe
 from naysayer.measure import planning
 from naysayer.measure.intervals import Interval
-from naysayer.models import boosting, members, saving, training
+from naysayer.models import boosting, description, members, saving, training
 from naysayer.objectives import OBJECTIVES, Forward, GradientAscent
 
 METHODS = ("free", "max", "ascent", "forward", "pairwise")
@@ -1464,8 +1464,8 @@ def test_saving_again_leaves_one_model(tmp_path, fitted):
         same_model(each, ComplementaryClassifier.load(tmp_path), X)
 
 
-@pytest.mark.parametrize("writer", ["write_text", "write_tensors"])
-def test_a_crash_while_saving_leaves_the_old_model(tmp_path, fitted, monkeypatch, writer):
+@pytest.mark.parametrize(("module", "writer"), [(description, "write_text"), (saving, "write_tensors")])
+def test_a_crash_while_saving_leaves_the_old_model(tmp_path, fitted, monkeypatch, module, writer):
     model, X = fitted
     model.save(tmp_path)
     other = quick(hidden=(5,), random_state=5).fit(X, blobs()[2])
@@ -1474,7 +1474,7 @@ def test_a_crash_while_saving_leaves_the_old_model(tmp_path, fitted, monkeypatch
         raise OSError("the lights went out")
 
     with monkeypatch.context() as patch:
-        patch.setattr(saving, writer, crash)
+        patch.setattr(module, writer, crash)
         with raises("the lights went out", OSError):
             other.save(tmp_path)
     same_model(model, ComplementaryClassifier.load(tmp_path), X)

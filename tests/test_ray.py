@@ -96,13 +96,13 @@ def train(seed, log, *, checkpoint, bar):
     runs = Population(functools.partial(networks.linear, 3, 3), objectives.Forward(3), seeds=[seed, seed + 1], lr=0.05)
     epoch = runs._epoch
 
-    def noted(course, *rest):
+    def noted(*rest):
         node = ray.get_runtime_context().get_node_id() if log else ""
         if log:
             with open(log, "a", encoding="utf8") as file:
-                file.write(f"{node} {course.epoch}\n")
+                file.write(f"{node} {runs.course.epoch}\n")
             time.sleep(0.1)  # so that there is a middle
-        epoch(course, *rest)
+        epoch(*rest)
 
     runs._epoch = noted
     runs.fit(X, complement(y, 3, random_state=seed), max_epochs=EPOCHS, checkpoint=checkpoint, bar=bar)

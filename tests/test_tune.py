@@ -180,11 +180,11 @@ def test_an_interrupted_search_resumes_and_ends_the_same(flowers, whole, tmp_pat
     at_once, folder = whole
     real, n_epochs = Population._epoch, []
 
-    def interrupted(self, course, *rest):
-        n_epochs.append(course.epoch)
+    def interrupted(self, *rest):
+        n_epochs.append(self.course.epoch)
         if len(n_epochs) == 15:  # within the second stage, in the middle of a trial
             raise KeyboardInterrupt
-        real(self, course, *rest)
+        real(self, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(Population, "_epoch", interrupted)
