@@ -21,6 +21,7 @@ from naysayer.collect.exchange import export, import_answers
 from naysayer.collect.guiding import CHECKS, RANDOM, RELIABLE, Guide, combine, may_guide, random_share, read_guidance
 from naysayer.collect.judging import (
     _any_class,
+    _in_common,
     _Likeliest,
     class_shares,
     label_accuracy,
@@ -422,19 +423,29 @@ def test_label_accuracy_is_told_and_random_and_guided_answers_agree(honest):
 
 
 def guided_project(
-    n=400, n_answers=700, n_random=0, right=0.75, goal="accuracy", error=0.0, suggested=0.0, always=0.0, seed=2
+    n=400,
+    n_answers=700,
+    n_random=0,
+    right=0.75,
+    goal="accuracy",
+    error=0.0,
+    suggested=0.0,
+    always=0.0,
+    seed=2,
+    y=None,
+    at=1.0,
 ):
     """Answers of a project that a guide draws, after random ones about as many items; the trainings; the guide.
 
-    Item i is of class i % 3, and the guide is right about some at first. People say yes to some of the wrong classes
-    that are suggested, or to some of all.
+    Item i is of class i % 3 unless y says otherwise, and the guide is right about some at first. People say yes to some
+    of the wrong classes that are suggested, or to some of all.
     """
     random, rng = Random(seed), np.random.default_rng(seed)
-    y, expected = np.arange(n) % 3, np.full((n, 3), 0.15)
+    y, expected = np.arange(n) % 3 if y is None else y, np.full((n, 3), 0.15)
     expected[np.arange(n), np.where(rng.random(n) < right, y, (y + 1) % 3)] = 0.7
     detail = {"guides": True, "shares": expected.mean(axis=0).tolist()}
-    training = Training(0, 1.0, n_random, "mlp", 0.7, 0.6, 0.8, detail)
-    guide, votes, given = Guide([f"{i}" for i in range(n)], expected, np.zeros((n, 3), int), 0.01, 1.0, goal), {}, []
+    training = Training(0, at, n_random, "mlp", 0.7, 0.6, 0.8, detail)
+    guide, votes, given = Guide([f"{i}" for i in range(n)], expected, np.zeros((n, 3), int), 0.01, at, goal), {}, []
     for t in range(n_random + n_answers):
         drawn = guide.draw(random) if t >= n_random else Draw(f"{t}", random.randrange(3), 1 / 3)
         if drawn is None:
@@ -551,6 +562,30 @@ def test_guided_answers_narrow_the_shares_of_classes_which_stay_right_at_every_l
         together.append(found.high - found.low)
     assert missed.sum() <= 3  # of 15, 0.75 are expected at most
     assert np.mean(together) < 0.8 * np.mean(alone)
+
+
+def test_what_was_told_of_fewer_items_is_not_told_of_all_of_them():
+    """Items that were added are of other classes: neither random answers of before nor older guides know of them."""
+    few = np.repeat([0, 1], [180, 20])
+    all_of_them = np.concatenate([few, np.repeat([1, 2], [700, 100])])
+    first, earlier, _ = guided_project(n=200, n_random=100, n_answers=300, y=few)
+    later, trainings, guide = guided_project(n=1000, y=all_of_them, at=2.0)
+    given = [replace(one, id=f"{i}", question_id=f"q{i}") for i, one in enumerate([*first, *later])]
+    none_wrong = Interval(0.0, 0.0, 0.0)
+    said = from_standing(given, ("a", "b", "c"))
+    estimate, low, high = class_shares(given, said, earlier + trainings, none_wrong)
+    assert (low <= [0.18, 0.72, 0.1]).all()
+    assert (high >= [0.18, 0.72, 0.1]).all()
+    assert ((low <= estimate) & (estimate <= high)).all()
+    assert (high - low).max() < 0.6
+    right = np.mean(guide.probabilities.argmax(axis=1) == all_of_them)
+    assert label_accuracy(given, 3, none_wrong) == label_accuracy(given[-len(later) :], 3, none_wrong)
+    assert label_accuracy(given, 3, none_wrong).low <= right
+
+
+def test_parts_that_contradict_each_other_leave_all_that_either_allows():
+    low, high = _in_common((np.array([0.1, 0.1]), np.array([0.4, 0.2])), (np.array([0.3, 0.6]), np.array([0.9, 0.7])))
+    assert (low.tolist(), high.tolist()) == ([0.3, 0.1], [0.4, 0.7])
 
 
 def test_where_guided_answers_tell_nothing_of_shares():

@@ -30,6 +30,11 @@ def guided_answers(given: Sequence[Standing]) -> list[tuple[Standing, Guidance]]
     return [(one, read_guidance(one.guidance)) for one in given if one.guidance is not None and one.value != "skip"]
 
 
+def _of_present_items(rows: list[tuple[Standing, Guidance]]) -> list[tuple[Standing, Guidance]]:
+    """Leave out answers from before items were added or removed, which are about the share among others."""
+    return [(one, how) for one, how in rows if how.n_items == rows[-1][1].n_items]
+
+
 def label_accuracy(
     given: Sequence[Standing], n_classes: int, error_rates: Interval, confidence: float = 0.95
 ) -> Interval | None:
@@ -38,8 +43,8 @@ def label_accuracy(
     It rests on the last half to three quarters of the guided answers, each of which tells what was true when its
     question was drawn. Since labels get better, estimate and lower bound are on the safe side of what is true now; the
     upper bound allows for as much as the likeliest classes have become likelier since. The interval holds however one
-    decides to stop (see `latest_interval`). It has all that the answers allow at the estimated error rate or at either
-    bound of it, so that what is unknown of both adds up.
+    decides to stop (see `latest_interval`), and begins anew when items are added or removed. It has all that the
+    answers allow at the estimated error rate or at either bound of it, so that what is unknown of both adds up.
 
     Parameters
     ----------
@@ -48,7 +53,7 @@ def label_accuracy(
     error_rates : how often answers are wrong, with the bounds of it.
     confidence : of the interval.
     """
-    rows = guided_answers(given)
+    rows = _of_present_items(guided_answers(given))
     if not rows:
         return None
     said, certainty = _Likeliest.of(rows, n_classes), np.array([how.certainty for _, how in rows])
@@ -57,9 +62,9 @@ def label_accuracy(
         found = said.values(error_rate, np.ones(n_classes, dtype=bool), certainty)
         return latest_interval(*found, expected=certainty, confidence=confidence)
 
-    found = interval(error_rates.estimate)
-    each = [found, *map(interval, _bounds(error_rates))]
-    return Interval(found.estimate, min(one.low for one in each), max(one.high for one in each))
+    each = [interval(rate) for rate in _rates(error_rates)]
+    low, high = min(one.low for one in each), max(one.high for one in each)
+    return Interval(min(high, max(low, each[0].estimate)), low, high)
 
 
 class _Likeliest(NamedTuple):
@@ -96,9 +101,9 @@ class _Likeliest(NamedTuple):
         return m, base - reach, base + reach
 
 
-def _bounds(error_rates: Interval) -> list[float]:
-    """Give what else an error rate may be: its bounds, as far as answers tell something there."""
-    return [min(rate, LARGEST_ERROR) for rate in (error_rates.low, error_rates.high)]
+def _rates(error_rates: Interval) -> list[float]:
+    """Give the error rates to reckon with, the estimate first, as far as answers tell something there."""
+    return [min(rate, LARGEST_ERROR) for rate in error_rates]
 
 
 def class_shares(
@@ -114,8 +119,9 @@ def class_shares(
     likeliest; at most all but those that are of the likeliest class where that is another. Both numbers change with
     each answer, and never pass the share; so a bet on what they are is one on the share, which holds at all times. Such
     bounds are as narrow as labels are right. The interval is what they leave of that by the random answers of before,
-    which may miss with four fifths of :math:`\alpha`, the guided ones with the rest. The estimate is the mean of both
-    parts' unbiased ones, each weighted with its precision, or the nearest that the interval has.
+    which may miss with four fifths of :math:`\alpha`, the guided ones with the rest; where the two contradict each
+    other, it has all that either allows. The estimate is the mean of both parts' unbiased ones, each weighted with its
+    precision, or the nearest that the interval has. When items are added or removed, only guided answers since count.
 
     Parameters
     ----------
@@ -130,24 +136,32 @@ def class_shares(
     was added, since the random answers then rest on other items than the guided ones.
     """
     k = answers.n_classes
-    rows = [(one, how) for one, how in guided_answers(given) if len(how.likely or ()) == k]
-    if not rows or answers.drawn_from is not None:
+    guided = [(one, how) for one, how in guided_answers(given) if len(how.likely or ()) == k]
+    if not guided or answers.drawn_from is not None:
         return None
-    some = answers.design.told.sum() > 1
+    rows = _of_present_items(guided)
+    some = len(rows) == len(guided) and answers.design.told.sum() > 1  # or else random ones are about other items
     by_guide = 1.0 - (1.0 - confidence) * (_OF_GUIDED if some else 1.0)
-    rates = [error_rates.estimate, *_bounds(error_rates)]
+    rates = _rates(error_rates)
     bounds = np.array([_share_bounds(rows, k, rate, by_guide) for rate in rates])
     low, high = bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0)
-    estimate, variance = _expected_shares(rows, trainings, k, error_rates.estimate)
+    estimate, variance = _expected_shares(rows, trainings, k, rates[0])
     if some:
         by_chance = 1.0 - (1.0 - confidence) * (1.0 - _OF_GUIDED)
         random = class_priors(answers, confidence=by_chance)
-        low, high = np.maximum(low, random.low), np.minimum(high, random.high)
+        low, high = _in_common((low, high), (random.low, random.high))
         spread = (random.high - random.low) / (2.0 * norm.isf(tail_probability(by_chance)))
         weight = float((spread**2).mean()) / (float((spread**2).mean()) + variance) if variance < math.inf else 0.0
         estimate = weight * estimate + (1.0 - weight) * random.estimate
-    low, high = np.minimum(low, high), np.maximum(low, high)  # the two may contradict each other, if rarely
     return Interval(np.clip(estimate, low, high), low, high)
+
+
+def _in_common(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Give what two intervals both have, (K,) each; where that is nothing, all that either has and what is between."""
+    inner = np.maximum(one[0], other[0]), np.minimum(one[1], other[1])
+    outer = np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
+    apart = inner[0] > inner[1]
+    return np.where(apart, outer[0], inner[0]), np.where(apart, outer[1], inner[1])
 
 
 def _share_bounds(
