@@ -327,6 +327,25 @@ def test_a_refused_guess_is_not_even_looked_up():
     assert looked[6:] == ["right", "right"]  # once more, and then it is a guess as any other
 
 
+def test_guesses_at_once_are_counted_before_they_are_looked_up():
+    looked = []
+
+    def identify(token):
+        time.sleep(0.02)  # so that all are under way before the first is known to be wrong
+        looked.append(token)
+
+    guard = Guard(hello, Site("0.0.0.0", 8000), identify, unknown=Buckets(1, 5), clock=lambda: 0.0)
+
+    async def tries():
+        transport = httpx.ASGITransport(guard)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            asked = [client.get("/", headers={"authorization": f"Bearer {i}"}) for i in range(40)]
+            return [one.status_code for one in await asyncio.gather(*asked)]
+
+    assert sorted(asyncio.run(tries())) == [200] * 5 + [429] * 35
+    assert len(looked) == 5
+
+
 def test_a_class_behind_one_address_gets_in_at_once(tmp_path):
     with Store.open(tmp_path / "a.db", project=Project(("a", "b"))) as store:
         app = make_app(store, Site("0.0.0.0", 8000))
@@ -351,8 +370,11 @@ def test_buckets_forget_the_longest_unseen():
     assert [buckets.wait(key, 0.0) for key in "aab"] == [0.0, 1.0, 0.0]
     assert buckets.wait("c", 0.0) == 0.0
     assert buckets.wait("a", 0.0) == 0.0  # forgotten
-    assert buckets.expected("c", 0.5) == buckets.wait("c", 0.5) == 0.5
-    assert [buckets.expected("new", 0.0) for _ in range(3)] == [0.0] * 3
+    assert buckets.wait("c", 0.5) == 0.5
+    buckets.give_back("c", 0.5)
+    assert [buckets.wait("c", 0.5) for _ in range(2)] == [0.0, 1.0], "never more than `burst`"
+    buckets.give_back("new", 0.5)
+    assert [buckets.wait("new", 0.5) for _ in range(2)] == [0.0, 1.0], "nothing was taken that could be given back"
 
 
 # ---- what every response carries ------------------------------------------------------------------------------------

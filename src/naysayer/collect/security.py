@@ -137,9 +137,10 @@ class Buckets:
             self._left.popitem(last=False)
         return 0.0 if allowed else (1 - left) / self.rate
 
-    def expected(self, key: str, now: float) -> float:
-        """What `wait` would give, with nothing taken."""
-        return max(0.0, (1 - self._filled(key, now)) / self.rate)
+    def give_back(self, key: str, now: float) -> None:
+        """Give one back that was taken."""
+        if key in self._left:
+            self._left[key] = (min(self.burst, self._filled(key, now) + 1), now)
 
     def _filled(self, key: str, now: float) -> float:
         left, since = self._left.get(key, (self.burst, now))
@@ -206,9 +207,10 @@ class Guard:
         headers = _headers(scope)
         check_host(headers, self.site)
         address, strangers = _address(scope), self.arriving if arrives(scope) else self.unknown
-        person = await self._who(headers, strangers, address)
+        person, counted = await self._who(headers, strangers, address)
         key = f"person {person.id}" if person is not None and not self.site.open else address
-        refuse_too_many((strangers if person is None else self.known).wait(key, self.clock()))
+        if not counted:
+            refuse_too_many((strangers if person is None else self.known).wait(key, self.clock()))
         check_origin(scope["method"], scope["path"], headers, self.site)
         body = await read_body(headers, receive, self.limit)
         scope.setdefault("state", {})["person"] = person
@@ -223,21 +225,32 @@ class Guard:
 
         await self.app(scope, replay, send)
 
-    async def _who(self, headers: dict[str, str], strangers: Buckets, address: str) -> Any:
-        """Find out whose a secret is; what may be a guess is not even looked up where its address made too many."""
+    async def _who(self, headers: dict[str, str], strangers: Buckets, address: str) -> tuple[Any, bool]:
+        """Find out whose a secret is, and tell whether the request was counted on the way.
+
+        What may be a guess counts before it is looked up, and is not where its address made too many; what turns out
+        to be none is given back.
+        """
         if self.site.open:
-            return self.person
+            return self.person, False
         token = token_of(headers, self.site.cookie)
         if token is None:
-            return None
+            return None, False
         person = self.recall(token)
+        if person is not None:
+            return person, False
+        hashed = hash_token(token)
+        guess = hashed not in self._identified
+        if guess:
+            refuse_too_many(strangers.wait(address, self.clock()))
+        person = await asyncio.to_thread(self.identify, token)
         if person is None:
-            hashed = hash_token(token)
-            if hashed not in self._identified:
-                refuse_too_many(strangers.expected(address, self.clock()))
-            person = await asyncio.to_thread(self.identify, token)
-            (self._identified.discard if person is None else self._identified.add)(hashed)
-        return person
+            self._identified.discard(hashed)
+            return None, guess
+        self._identified.add(hashed)
+        if guess:
+            strangers.give_back(address, self.clock())
+        return person, False
 
 
 def refuse_too_many(wait: float) -> None:

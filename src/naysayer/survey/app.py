@@ -55,9 +55,9 @@ class ForgetfulBuckets(Buckets):
         """Take one; 0 where that was allowed, else the seconds after which it will be."""
         return super().wait(self._scrambled(key), now)
 
-    def expected(self, key: str, now: float) -> float:
-        """What `wait` would give, with nothing taken."""
-        return super().expected(self._scrambled(key), now)
+    def give_back(self, key: str, now: float) -> None:
+        """Give one back that was taken."""
+        super().give_back(self._scrambled(key), now)
 
     def _scrambled(self, key: str) -> str:
         return hashlib.blake2b(key.encode(), key=self._salt, digest_size=8).hexdigest()
