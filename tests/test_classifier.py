@@ -626,7 +626,7 @@ def test_labels_that_tell_less_than_counted_on_are_not_said_to_suffice():
     model = quick("linear", n_seeds=5).fit(X, y_bar)
     model.estimated_accuracy_ = Interval(0.95, 0.2, 1.0)  # as of labels that are worth less than uniform ones
     with pytest.warns(UserWarning, match="; more than 60 such labels are needed to show that it is no chance"):
-        model._warn_if_nothing_was_learned(60)
+        model._warn_if_nothing_was_learned(y_bar)
     noisy = transition.noisy(3, 0.2)  # a label is worth a fraction of a uniform one
     told = complement(np.random.default_rng(0).integers(0, 3, 60), 3, transition=noisy, random_state=0)
     with pytest.warns(UserWarning, match=r"takes about [\d,]+ labels to show") as warned:

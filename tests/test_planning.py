@@ -130,6 +130,16 @@ def test_the_labels_to_show_an_accuracy_are_those_whose_interval_excludes_guessi
     assert low(n, int(np.floor(n * share))) > guessing
     assert low(n - 1, int(np.ceil((n - 1) * share))) <= guessing
     assert labels_to_show(n_classes, accuracy, guessing, wider=1.4) > n
+
+    def ordinary_low(n, wrong):
+        said = np.arange(n_classes) != (np.arange(n) >= wrong)[:, None]  # says class 1, or class 0 where that is wrong
+        return metrics.accuracy_interval(said, np.ones(n, dtype=int), n_classes).low
+
+    n = labels_to_show(n_classes, accuracy, guessing, ruled_out=n_classes - 1)
+    assert ordinary_low(n, int(np.floor(n * (1 - accuracy)))) > guessing
+    assert ordinary_low(n - 1, int(np.ceil((n - 1) * (1 - accuracy)))) <= guessing
+    with raises(f"`ruled_out` must be from 1 to {n_classes - 1} of {n_classes} classes; got {n_classes}"):
+        labels_to_show(n_classes, accuracy, guessing, ruled_out=n_classes)
     with raises(f"`least` must be from 0 to less than the accuracy; got {accuracy} and {accuracy}"):
         labels_to_show(n_classes, accuracy, accuracy)
 

@@ -104,29 +104,42 @@ def margin_reached(
 
 
 def labels_to_show(
-    n_classes: int, accuracy: float, least: float, *, wider: float = 1.0, confidence: float = 0.95
+    n_classes: int,
+    accuracy: float,
+    least: float,
+    *,
+    ruled_out: float = 1.0,
+    wider: float = 1.0,
+    confidence: float = 0.95,
 ) -> int:
-    r"""Count the uniform complementary labels from which on the interval of an accuracy lies above `least`.
+    r"""Count the uniform labels from which on the interval of an accuracy lies above `least`.
 
     The smallest n at whose average outcome (:func:`margin_reached`) the lower bound is above `least`,
-    :math:`p - \text{wider} \cdot h (f_+ - f) > \text{least}`. Only this side of the interval counts: near 100 % the
+    :math:`p - \text{wider} \cdot h (f_+ - f) > \text{least}`, with :math:`h = (K-1)/s` for labels that rule out s
+    classes. Only this side of the interval counts: near 100 % the
     other one is far shorter, and half the width would promise too much.
 
     Parameters
     ----------
     n_classes, accuracy, confidence : as in :func:`labels_needed`.
     least : what is to lie below the interval, such as the accuracy of guessing; smaller than `accuracy`.
+    ruled_out : s, by each label; K - 1 for ordinary ones. Where labels differ, the harmonic mean.
     wider : how many times as far from the estimate the bound is as that of labels kept apart.
 
     Examples
     --------
     >>> labels_to_show(2, 0.95, 0.5)
     7
+    >>> labels_to_show(10, 0.55, 0.1), labels_to_show(10, 0.55, 0.1, ruled_out=9)  # complementary, ordinary
+    (142, 5)
     """
     n_classes, accuracy, tail = _check(n_classes, accuracy, confidence)
     if not 0 <= least < accuracy:
         raise ValueError(f"`least` must be from 0 to less than the accuracy; got {least!r} and {accuracy!r}")
-    cost, share = _contradiction("complementary", n_classes, accuracy)
+    if not 1 <= ruled_out <= n_classes - 1:
+        raise ValueError(f"`ruled_out` must be from 1 to {n_classes - 1} of {n_classes} classes; got {ruled_out!r}")
+    cost = (n_classes - 1) / ruled_out
+    share = (1.0 - accuracy) / cost
     return _smallest(lambda n: wider * cost * (_most(n * share, n * (1.0 - share), tail) - share), accuracy - least)
 
 

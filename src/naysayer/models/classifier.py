@@ -219,7 +219,7 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
             warnings.warn("training was interrupted; what was trained is kept", stacklevel=2)
         else:
             self._drop_checkpoints(candidates)
-        self._warn_if_nothing_was_learned(len(examples.labels))
+        self._warn_if_nothing_was_learned(examples.labels)
         return self
 
     def _seed(self) -> RandomState:
@@ -289,14 +289,17 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         bounds = sample.accuracy_bounds(self.held_out_.classes, tail_probability(0.95))
         self.estimated_accuracy_ = self.held_out_.interval(bounds)
 
-    def _warn_if_nothing_was_learned(self, n_labels: int) -> None:
-        """Warn if the model may be no better than guessing, and say how many labels would tell."""
+    def _warn_if_nothing_was_learned(self, labels: NDArray[Any]) -> None:
+        """Warn if the model may be no better than guessing, and say how many labels like these would tell."""
+        n_labels = len(labels)
         estimate, low, high = self.estimated_accuracy_
         guessing = 1.0 / len(self.classes_)
         if self.learned_:
             return
         hoped = float(np.clip(estimate, (1 + guessing) / 2, min(guessing + 0.5, 0.95)))  # worth having, at the least
-        needed = self._labels_to_show(hoped, guessing) * n_labels / len(self.held_out_.rows)  # not every one may judge
+        needed = (
+            self._labels_to_show(hoped, guessing, labels) * n_labels / len(self.held_out_.rows)
+        )  # not every one may judge
         pairs = self.transition.counts.sum() if isinstance(self.transition, Estimated) else 0  # more may be what helps
         if needed > n_labels:
             words = f"takes about {math.ceil(needed):,} labels to show, and there are {n_labels:,}"
@@ -314,9 +317,11 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
             stacklevel=3,
         )
 
-    def _labels_to_show(self, accuracy: float, guessing: float) -> float:
+    def _labels_to_show(self, accuracy: float, guessing: float, labels: NDArray[Any]) -> float:
         """About how many labels must judge for the interval of an accuracy to exclude that of guessing."""
-        needed = labels_to_show(len(self.classes_), accuracy, guessing, wider=self.held_out_.wider)
+        sizes = np.ones(1) if labels.ndim == 1 else labels.sum(axis=1)
+        ruled_out = min(len(self.classes_) - 1.0, 1.0 / float((1.0 / sizes[sizes > 0]).mean()))  # but for rounding
+        needed = labels_to_show(len(self.classes_), accuracy, guessing, ruled_out=ruled_out, wider=self.held_out_.wider)
         return needed * (1.0 if self.transition is None else max(1.0, cost(self.transition, len(self.classes_))))
 
     @property

@@ -69,7 +69,7 @@ def fit_stream(
         warnings.warn("training was interrupted; what was trained is kept", stacklevel=3)
     else:
         model._drop_checkpoints(candidates)
-    model._warn_if_nothing_was_learned(len(examples.labels))
+    model._warn_if_nothing_was_learned(examples.labels)
     return model
 
 
