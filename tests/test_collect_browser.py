@@ -820,7 +820,7 @@ def test_guided_questions_look_as_random_ones_do(browser, tmp_path):
         assert len(given) == 24
         assert all((one.value == "yes") == (truth[one.item_id] == one.class_index) for one in given)
         guided = [read_guidance(one.guidance) for one in given if one.guidance]
-        assert 12 < sum(not how.by_chance for how in guided) < 24, "some were suggested, and some were drawn at random"
+        assert sum(not how.by_chance for how in guided) > 12, "most were suggested"
         assert set(looks) == {looks[0]}
         assert len(questions) >= 24
         for question in questions:

@@ -67,6 +67,7 @@ def test_of_many_rows_some_are_kept_and_all_are_estimated():
     assert abs(count_known(told, digests(X)) / 60_000 - 1) < 0.05
     assert abs(count_known(told, digests(X[:9_000])) / 9_000 - 1) < 0.2
     assert count_known(told, digests(-X)) == 0
+    assert 0 < count_known(told, digests(X[:110])) <= 110
 
 
 def test_rows_that_are_alike_by_chance_are_not_taken_for_the_same():

@@ -129,7 +129,7 @@ class LabelledTable:
 
     def warn_of_rows_trained_on(self, trained: EncodedModel) -> None:
         """Warn if labels are among those that the model learned from, which flatter it."""
-        if (told := trained.about.get("rows")) is None:  # a stream's model, or one of an earlier release
+        if (told := trained.about.get("rows_learned")) is None:  # a stream's model, or one of an earlier release
             return
         encoder = cast(TableEncoder, trained.encoder)
         judging = row_digests(self.examples, encoder.columns)[says_something(self.y_bar)]

@@ -150,7 +150,7 @@ def on_table(
 
     learned = _learned(model, encoder, labelled.label, labelled.said, len(labelled.y_bar), notes, evidence)
     labelled_rows = row_digests(labelled.examples, encoder.columns)[says_something(labelled.y_bar)]
-    learned.model.about["rows"] = remember(labelled_rows)
+    learned.model.about["rows_learned"] = remember(labelled_rows)
     return learned
 
 

@@ -82,4 +82,6 @@ def count_known(told: dict[str, Any], digests: Digests) -> int:
     n = int(np.isin(looked_at, known).sum())
     pairs = told["pairs"] + 1 + 2 * math.sqrt(told["pairs"] + 1)
     by_chance = len(looked_at) * 2 * pairs / max(1, told["rows"])
-    return n * every if n and pdtrc(n - 1, by_chance) < CHANCE else 0  # P(n or more) of a Poisson distribution
+    if not n or pdtrc(n - 1, by_chance) >= CHANCE:  # P(n or more) of a Poisson distribution
+        return 0
+    return round(n / len(looked_at) * len(digests))
