@@ -936,7 +936,7 @@ def test_what_is_said_of_estimates_for_photos_is_what_was_measured():
     assert "held the accuracy in {} the 20 fits to all photos, and in {} 20 mirrored".format(*counts) in page
     estimates = [f"{100 * row['estimate']:.1f}" for one in (once, mirrored) for row in one["summary"]]
     width = 100 * np.mean([fit["high"] - fit["low"] for fit in once["fits"] if fit["labels"] == 300])
-    first = f"{estimates[0]} % in the mean of the five with 300 labels, whose intervals are {width:.0f} points wide"
+    first = f"{estimates[0]} % on average for the five with 300 labels, whose intervals are {width:.0f} points wide"
     then = "then {}, {} and {} % (mirrored {}, {}, {} and {} %)".format(*estimates[1:])
     assert f"{first} on average, {then}" in page
 
