@@ -854,7 +854,7 @@ def test_what_is_said_of_the_paired_comparison_is_what_was_measured():
     ahead = sum(about["to_auto"] < -2 * about["error"] for *_, about in cells)
     assert f"In {ahead} of the {len(cells)} comparisons it is ahead by more than two" in page
     seconds = [np.mean([row["members"][name]["seconds"] for row in measured["summary"]]) for name in ("auto", *PAIRED)]
-    words = "{:.0f} s in the mean, where plain networks take {:.1f} and {:.1f} (MLP and linear), boosting {:.1f} and"
+    words = "{:.0f} s on average, where plain networks take {:.1f} and {:.1f} (MLP and linear), boosting {:.1f} and"
     assert f"{words.format(*seconds)} the forest {seconds[-1]:.1f}" in page
 
 
@@ -923,7 +923,7 @@ def test_what_is_said_of_two_hundred_answers_is_what_was_measured():
         for name in ("cat-dog-horse", "airplane-automobile-horse")
     )
     readme, page = (" ".join(PAGES[name].split()) for name in ("README.md", "docs/photos.md"))
-    said = f"{hard:.1f} % of the labels are right where the classes are these, cat, dog and horse, and {easy:.1f} %"
+    said = f"{hard:.1f} % of the labels are right for cats, dogs and horses, and {easy:.1f} % for airplanes, auto"
     assert f"After 200 answers about 600 small photos, {said}" in readme
     said = f"{hard:.1f} % of the labels of cats, dogs and horses are right, and {easy:.1f} % of those of airplanes,"
     assert f"With 200 answers about 600 photos, {said}" in page
@@ -936,7 +936,7 @@ def test_what_is_said_of_estimates_for_photos_is_what_was_measured():
     assert "held the accuracy in {} the 20 fits to all photos, and in {} 20 mirrored".format(*counts) in page
     estimates = [f"{100 * row['estimate']:.1f}" for one in (once, mirrored) for row in one["summary"]]
     width = 100 * np.mean([fit["high"] - fit["low"] for fit in once["fits"] if fit["labels"] == 300])
-    first = f"{estimates[0]} % in the mean of the five with 300 labels, whose intervals are {width:.0f} points wide"
+    first = f"{estimates[0]} % on average for the five with 300 labels, whose intervals are {width:.0f} points wide"
     then = "then {}, {} and {} % (mirrored {}, {}, {} and {} %)".format(*estimates[1:])
     assert f"{first} on average, {then}" in page
 
