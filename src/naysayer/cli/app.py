@@ -26,6 +26,7 @@ from naysayer.cli import (
     train,
     tune,
 )
+from naysayer.common.allocation import keep_freed
 from naysayer.common.launched import launched
 
 EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "sqlalchemy", "jinja2", "PIL"), "web")
@@ -33,6 +34,7 @@ EXTRAS |= {"psycopg": "postgres", "ray": "ray"}
 SHOWING = ("ask", "add", "labels", "survey", "export", "import")  # commands for which Pillow comes with the web pages
 # Commands that keep on the way what they did.
 RESUMED = ("train", "predict", "evaluate", "reproduce", "benchmark", "tune")
+COMPUTING = (*RESUMED, "demo")
 
 app = typer.Typer(
     name="naysayer",
@@ -84,6 +86,8 @@ def main() -> None:
     """Run the command; turn every expected error into one line and exit code 2."""
     # pyarrow's own pool takes a gigabyte ahead of any need, against every limit of memory; it asks when it is loaded
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    if _command() in COMPUTING:
+        keep_freed()
     if "_NAYSAYER_COMPLETE" in os.environ:
         _prepare_completion()
     code: Any
