@@ -1,6 +1,6 @@
 """What pretrained features make of few answers about photos: true accuracy with 300 to 10,000 complementary labels.
 
-    python benchmarks/photos.py --data FOLDER [--labels 300,1000,3000,10000] [--seeds 5] [--views 1] [--jobs 1]
+    python benchmarks/photos.py --data FOLDER [--labels 300,1000,3000,10000] [--seeds 5] [--views 2] [--jobs 1]
                                 [--device auto] [--out benchmarks/results]
 
 The first 10,000 photos of CIFAR-10's training set, enlarged to the size that EfficientNet-Lite0 was trained on, become
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="folder that holds cifar10, or an npz file of the same arrays")
     parser.add_argument("--labels", default="300,1000,3000,10000")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--views", type=int, default=1)
+    parser.add_argument("--views", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--limit", type=float, default=np.inf, help="seconds after which no fit is awaited")
@@ -114,7 +114,7 @@ def main() -> None:
     about = hardware(given.device) | {"boosting": boosting.is_available(), "views": given.views}
     save(
         given.out,
-        "photos" if given.views == 1 else f"photos-{given.views}-views",
+        "photos" if given.views == 2 else "photos-1-view",
         about | {"backbone": photos.backbone_, "summary": summary, "fits": fits},
     )
 

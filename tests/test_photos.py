@@ -31,7 +31,7 @@ from naysayer.features.photos import PhotoEncoder
 from naysayer.objectives import Forward
 from test_pictures import MODES, broken, is_one_colour, saved, smooth
 
-SMALL = {"size": 32, "device": "cpu"}
+SMALL = {"views": 1, "size": 32, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +100,7 @@ def test_two_views_do_not_see_left_and_right(network):
     X = smooth(3, 32, 32)
     mirrored = np.ascontiguousarray(X[:, :, ::-1])
     one, two = small(), small(views=2)
+    assert Photos().views == 2
     assert_near(two.transform(X), (one.transform(X) + one.transform(mirrored)) / 2)
     assert_near(two.transform(mirrored), two.transform(X))
     with pytest.raises(AssertionError):
@@ -208,7 +209,7 @@ import sys
 import numpy as np
 from naysayer.features import Photos
 folder = sys.argv[1]
-photos = Photos(size=32, cache=folder, device="cpu").fit()
+photos = Photos(size=32, views=1, cache=folder, device="cpu").fit()
 np.save(folder + "/features.npy", photos.transform(np.load(folder + "/X.npy")))
 """
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=600)
@@ -454,8 +455,8 @@ def other_packages(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "width"), [("timm:tiny", 7), ("open_clip:ViT-tiny/ours", 9)])
 def test_other_backbones_compute_features(name, width, other_packages):
     with torch.random.fork_rng():
-        photos = Photos(name, cache=False, device="cpu").fit()
-        again = Photos(name, cache=False, device="cpu").fit()
+        photos = Photos(name, views=1, cache=False, device="cpu").fit()
+        again = Photos(name, views=1, cache=False, device="cpu").fit()
     assert photos.backbone_ == again.backbone_
     assert (photos.backbone_["name"], photos.backbone_["version"], photos.backbone_["size"]) == (name, "9.8.7", 40)
     X = smooth(3, 40, 40)
@@ -586,15 +587,15 @@ def test_items_are_seen_by_the_backbone(tmp_path):
     np.testing.assert_array_equal(encoder_from_dict(state).transform(given[::-1]), X[::-1])
 
 
-def test_items_are_seen_in_two_views_where_that_is_wanted(tmp_path, monkeypatch):
+def test_items_are_seen_in_one_view_where_that_is_wanted(tmp_path, monkeypatch):
     given = items(tmp_path)
-    one, two = fit_encoder(given), fit_encoder(given, views=2)
-    assert two.notes == ["photos are seen by efficientnet-lite0 in two views, pretrained on ImageNet"]
-    one.transform(given)
-    X = two.keep(one).transform(given)
-    assert_near(X, Photos(cache=False, views=2).fit().transform([item.path for item in given]))
-    again = encoder_from_dict(json.loads(json.dumps(two.to_dict())))
-    assert (again.photos.views, again.views) == (2, 2)
+    one, two = fit_encoder(given, views=1), fit_encoder(given)
+    assert one.notes == ["photos are seen by efficientnet-lite0 in one view, pretrained on ImageNet"]
+    two.transform(given)
+    X = one.keep(two).transform(given)
+    assert_near(X, Photos(cache=False, views=1).fit().transform([item.path for item in given]))
+    again = encoder_from_dict(json.loads(json.dumps(one.to_dict())))
+    assert (again.photos.views, again.views) == (1, 1)
     np.testing.assert_array_equal(again.transform(given), X)
     with raises("`views` must be 1, or 2 with the mirror image; got 3"):
         fit_encoder(given, views=3)

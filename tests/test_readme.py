@@ -539,9 +539,9 @@ def walkthrough() -> list[list[float]]:
 
 def photos() -> list[list[float]]:
     table = []
-    for row, mirrored in zip(result("photos")["summary"], result("photos-2-views")["summary"], strict=True):
+    for row, once in zip(result("photos")["summary"], result("photos-1-view")["summary"], strict=True):
         accuracy = row["accuracy"]
-        shown = [accuracy["all"], accuracy.get("alone", accuracy["all"]), mirrored["accuracy"]["all"]]
+        shown = [accuracy["all"], accuracy.get("alone", accuracy["all"]), once["accuracy"]["all"]]
         table.append([row["labels"], *(100 * value for value in (*shown, accuracy["true labels"]))])
     return table
 
@@ -550,6 +550,12 @@ def stream() -> list[list[float]]:
     found = result("stream")
     stages = (found[name] for name in ("scan by pyarrow", "train, one epoch", "predict", "evaluate"))
     return [[s["seconds"], s["rows_per_second"], s["cpu_seconds"], s["resident_mb"]] for s in stages]
+
+
+def allocation() -> list[list[float]]:
+    rows = result("allocation")["rows"]
+    layers = [int(*re.findall(r"\d+", row["case"])) for row in rows]
+    return [[n, row["usual_cpu_s"], row["kept_cpu_s"], row["times"]] for n, row in zip(layers, rows)]
 
 
 def paper(name: str) -> Any:
@@ -581,6 +587,7 @@ RESULTS: dict[str, Callable[[], list[list[float]]]] = {  # a marker → what the
     "questions": questions,
     "walkthrough": walkthrough,
     "photos": photos,
+    "allocation": allocation,
     "texts": lambda: [
         [row["labels"], *(row[k]["mean"] for k in ("words", "embeddings", "both", "true labels"))]
         for row in result("texts")["summary"]
@@ -931,13 +938,13 @@ def test_what_is_said_of_two_hundred_answers_is_what_was_measured():
 
 def test_what_is_said_of_estimates_for_photos_is_what_was_measured():
     page = " ".join(PAGES["docs/photos.md"].split())
-    once, mirrored = result("photos"), result("photos-2-views")
-    counts = [f"{sum(held(fit, 'all') for fit in one['fits'])} of" for one in (once, mirrored)]
-    assert "held the accuracy in {} the 20 fits to all photos, and in {} 20 mirrored".format(*counts) in page
-    estimates = [f"{100 * row['estimate']:.1f}" for one in (once, mirrored) for row in one["summary"]]
-    width = 100 * np.mean([fit["high"] - fit["low"] for fit in once["fits"] if fit["labels"] == 300])
+    both = result("photos"), result("photos-1-view")
+    counts = [f"{sum(held(fit, 'all') for fit in one['fits'])} of" for one in both]
+    assert "held the accuracy in {} the 20 fits to all photos, and in {} 20 with one view".format(*counts) in page
+    estimates = [f"{100 * row['estimate']:.1f}" for one in both for row in one["summary"]]
+    width = 100 * np.mean([fit["high"] - fit["low"] for fit in both[0]["fits"] if fit["labels"] == 300])
     first = f"{estimates[0]} % on average for the five with 300 labels, whose intervals are {width:.0f} points wide"
-    then = "then {}, {} and {} % (mirrored {}, {}, {} and {} %)".format(*estimates[1:])
+    then = "then {}, {} and {} % (with one view {}, {}, {} and {} %)".format(*estimates[1:])
     assert f"{first} on average, {then}" in page
 
 

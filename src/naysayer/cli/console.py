@@ -48,7 +48,7 @@ Views = Annotated[
     int | None,
     typer.Option(
         metavar="1|2",
-        help="Of photos: 2 sees each and its mirror image, a little more accurate for twice the time; default: 1.",
+        help="Of photos: 2 sees each and its mirror image, 1 takes half the time, a little less accurate; default: 2.",
     ),
 ]
 Delimiter = Annotated[

@@ -32,7 +32,7 @@ def train(
     columns: Columns,
     settings: dict[str, Any],
     memory: int | None,
-    views: int = 1,
+    views: int | None = None,
 ) -> tuple[ComplementaryClassifier, TableEncoder, StreamLabels]:
     """Train on tables that are read part by part; `memory` is in MB."""
     tables = open_tables(places, delimiter, memory)

@@ -136,7 +136,7 @@ def train(
     Training on a table resumes after an interruption when the same command is run again.
     """
     check_writable(out)
-    max_epochs, n_views = optional_count(epochs, "--epochs"), 1 if views is None else views
+    max_epochs = optional_count(epochs, "--epochs")
     check_overwriting(out, force)
     if report is not None:
         check_report(report, out)
@@ -146,7 +146,7 @@ def train(
     learned: trainers.Learned | None
     if is_store(place) and len(table) == 1:
         refuse_options(context, FOR_STORES, place)
-        learned = trainers.on_store(place, network, recipe, max_epochs, seed, device, n_views)
+        learned = trainers.on_store(place, network, recipe, max_epochs, seed, device, views)
     else:
         settings: dict[str, Any] = {
             "method": words(method) or "auto",
@@ -168,9 +168,9 @@ def train(
         if streamed and report is not None:
             raise ValueError("--report needs all rows in memory; leave it out, or train on one file")
         if streamed:
-            learned = trainers.on_stream(table, labels, columns, settings, n_views, memory, restart)
+            learned = trainers.on_stream(table, labels, columns, settings, views, memory, restart)
         else:
-            learned = trainers.on_table(place, labels, columns, settings, n_views, restart)
+            learned = trainers.on_table(place, labels, columns, settings, views, restart)
     if learned is not None:
         _save(learned, out, as_json)
     if learned is not None and report is not None:  # last: nothing that was learned or said can be lost by it

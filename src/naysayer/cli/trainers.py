@@ -57,7 +57,7 @@ class LabelOptions:
 
 
 def on_store(
-    place: str, network: str, recipe: str, max_epochs: int | None, random_state: int, device: str, views: int
+    place: str, network: str, recipe: str, max_epochs: int | None, random_state: int, device: str, views: int | None
 ) -> Learned:
     """Train on a store's answers."""
     from naysayer.collect import learn
@@ -116,7 +116,7 @@ def _said_of_answers(trained: Trained) -> str:
 
 
 def on_table(
-    place: str, labels: LabelOptions, columns: Columns, settings: dict[str, Any], views: int, restart: bool
+    place: str, labels: LabelOptions, columns: Columns, settings: dict[str, Any], views: int | None, restart: bool
 ) -> Learned | None:
     """Train on a table; None in a process that only helps the first one, which saves and tells."""
     import numpy as np
@@ -159,7 +159,7 @@ def on_stream(
     labels: LabelOptions,
     columns: Columns,
     settings: dict[str, Any],
-    views: int,
+    views: int | None,
     memory: int | None,
     restart: bool,
 ) -> Learned | None:

@@ -134,7 +134,7 @@ def train(
     *,
     network: str = "mlp",
     recipe: str | Recipe = "auto",
-    views: int = 1,
+    views: int | None = None,
     error_rate: float | None = None,
     max_epochs: int | None = None,
     n_seeds: int | str | None = None,
@@ -151,7 +151,7 @@ def train(
     store : with answers about at least 20 items.
     network : "mlp", "linear" or, for images, "convolution", "pooled", "resnet8", "resnet18" or "resnet34".
     recipe : as for :class:`naysayer.ComplementaryClassifier`.
-    views : of photos: 1, or 2 with the mirror image, as for :class:`naysayer.features.Photos`.
+    views : of photos: 1, or 2 with the mirror image; None is the default of :class:`naysayer.features.Photos`.
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
     max_epochs, n_seeds : number of epochs, and of runs that predict together; by default 30 and 10, or for residual
         networks and consistent views what suits them.

@@ -58,14 +58,14 @@ KINDS: dict[str, type[Encoder]] = {
 }
 
 
-def fit_encoder(examples: DataTable | Sequence[Item], pixels: bool = False, views: int = 1) -> Encoder:
+def fit_encoder(examples: DataTable | Sequence[Item], pixels: bool = False, views: int | None = None) -> Encoder:
     """Learn how to encode a table, or items that are all of one kind.
 
     Parameters
     ----------
     examples : to learn from.
     pixels : wants images as pixels, not as features.
-    views : of photos, as :class:`naysayer.features.Photos` takes them.
+    views : of photos, as :class:`naysayer.features.Photos` takes them; None leaves its default.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def fit_encoder(examples: DataTable | Sequence[Item], pixels: bool = False, view
         )
     if kinds == ["image"]:
         return PhotoEncoder(pixels=pixels, views=views).fit(examples)
-    if views != 1:
+    if views not in (None, 1):
         raise ValueError(f"{views} views are for photos; the items are {kinds[0]}s; use 1 view")
     return KINDS[kinds[0]]().fit(examples)
 

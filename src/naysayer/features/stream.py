@@ -184,7 +184,7 @@ def encoded_table(
     ordinary: bool = False,
     columns: Columns | None = None,
     device: str = "auto",
-    views: int = 1,
+    views: int | None = None,
 ) -> EncodedShards:
     """Read a table's labels, and tell by a sample of its rows how its columns become numbers."""
     labels = table_labels(tables, label, classes, ordinary)

@@ -356,7 +356,7 @@ class TableEncoder:
     Parameters
     ----------
     device, verbose : where features of pictures and texts are computed, and whether a bar shows how far that is.
-    views : of pictures, as :class:`naysayer.features.Photos` takes them.
+    views : of pictures, as :class:`naysayer.features.Photos` takes them; None leaves its default.
 
     Attributes
     ----------
@@ -378,7 +378,7 @@ class TableEncoder:
 
     kind = "table"
 
-    def __init__(self, *, device: str = "auto", verbose: int = 0, views: int = 1) -> None:
+    def __init__(self, *, device: str = "auto", verbose: int = 0, views: int | None = None) -> None:
         self.device, self.verbose, self.views = device, verbose, views
         self.notes: list[str] = []
         self.warnings: list[str] = []
@@ -431,7 +431,7 @@ class TableEncoder:
         if not self._columns:
             why = "; ".join(self.notes[:3]) or "there is no other column than the labels"
             raise ValueError(f"the table must have a column to learn from; got none: {why}")
-        if self.views != 1 and not self.pictures:
+        if self.views not in (None, 1) and not self.pictures:
             raise ValueError(
                 f"{self.views} views are for photos; no column holds them; use 1 view, or name one: --image COLUMN"
             )
