@@ -179,10 +179,47 @@ def test_epochs_are_chosen_by_the_true_matrix_whatever_the_method_knows():
 
 
 def test_rows_train_or_choose_or_estimate():
-    for estimate in (False, True):
-        parts = job._split(0, 50, estimate)
+    for held_out, estimate, sizes in [
+        (0.1, False, [45, 5, 0]),
+        (0.1, True, [40, 5, 5]),
+        (0.2, True, [35, 10, 5]),
+        (0.0, False, [50, 0, 0]),
+        (0.0, True, [45, 0, 5]),
+    ]:
+        parts = job._split(0, 50, held_out, estimate)
         assert sorted(np.concatenate(parts)) == list(range(50))
-        assert [len(part) for part in parts] == ([40, 5, 5] if estimate else [45, 5, 0])
+        assert [len(part) for part in parts] == sizes
+
+
+def test_nothing_is_held_out_where_nothing_is_to_be_chosen(tmp_path, naysayer):
+    command = ["benchmark", "--dataset", "digits", "--labels", "uniform", "--method", "forward", "--network", "mlp"]
+    command += ["--epochs", "2", "--seeds", "1", "--held-out", "0", "--out", str(tmp_path)]
+    for options, why in (
+        (["--recipe", "plain", "--rates", "0.01"], "has the learning rates 0.01 and schedule 'constant'"),
+        (["--recipe", "consistency", "--rates", "0.01,0.02"], "the learning rates 0.01, 0.02 and schedule 'cosine'"),
+    ):
+        assert why in naysayer(*command, *options).err
+    naysayer(*command, "--recipe", "consistency")
+    (row,) = job.read_results(tmp_path).values()
+    assert row.held_out == 0
+    assert row.epoch == 2
+    assert np.isnan(row.valid_accuracy)
+    assert row.low < row.high
+    assert np.isfinite(row.estimate)
+    held = replace(row, held_out=0.1, valid_accuracy=0.5)
+    faster = replace(row, lr=row.lr / 10)
+    sections = page.sections([row, held, faster], tmp_path)
+    names = [section.name for section in sections]
+    assert len(set(names)) == len(names) == 4  # one for each, and that of the estimates
+    (alone,) = (s for s in sections if s.name == f"digits-mlp-consistency-2-all-{row.lr:g}")
+    assert "all training images learned from" in alone.items[0].note
+    assert alone.items[0].note.endswith("--seeds 1 --held-out 0")
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.5, np.nan])
+def test_no_more_than_half_is_held_out(share):
+    with raises(f"the share held out must be from 0 up and below 0.5; got {share:g}"):
+        list_runs(methods=find_methods(["forward"]), held_out=share)
 
 
 def test_methods_with_a_layer_of_their_own_train_apart():
@@ -199,7 +236,7 @@ def test_a_run_is_what_a_population_of_its_own_gives(digits, tmp_path):
     assert left == (0, {})
     row = next(row for row in job.read_results(tmp_path).values() if row.method == "forward")
 
-    labels, (train, choose, _) = draw("digits", digits, "noisy"), job._split(0, 1297, False)
+    labels, (train, choose, _) = draw("digits", digits, "noisy"), job._split(0, 1297, 0.1, False)
     alone = Population(lambda: mlp(64, 10), Forward(10, transition=labels.transition), lr=3e-3, weight_decay=1e-4,
                        batch_size=64, device="cpu")  # fmt: skip
     alone.fit(digits.X_train, labels.train, max_epochs=2, rows=train, validation_rows=choose)
@@ -414,7 +451,7 @@ def test_what_a_no_is_worth_is_told_beside_the_paper(tmp_path):
 
 def test_what_the_page_says_of_few_labels_is_so(digits):
     y_bar = draw("digits", digits, "uniform").train
-    splits = [job._split(seed, len(y_bar), False) for seed in range(3)]
+    splits = [job._split(seed, len(y_bar), 0.1, False) for seed in range(3)]
     shares = [1 - 9 * np.bincount(y_bar[split.train], minlength=10) / len(split.train) for split in splits]
     assert f"{len(splits[0].choose)} labels to choose by" in page.FEW
     rate = 0.3 / 9  # at which a uniform label names the class that a model of 70 % predicts

@@ -48,6 +48,9 @@ def benchmark(
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every run; default: those of the network.")] = None,
     seeds: Annotated[int, typer.Option(help="Runs of everything, from seed 0.")] = 3,
+    held_out: Annotated[
+        float, typer.Option(help="Share of the training images that chooses; 0 where nothing is to be chosen.")
+    ] = 0.1,
     limit: Annotated[
         float | None, typer.Option(help="Seconds after which no epoch begins; the same command resumes.")
     ] = None,
@@ -89,6 +92,7 @@ def benchmark(
         rates=numbers(rates, "--rates") if rates else None,
         epochs=optional_count(epochs, "--epochs"),
         seeds=check_count(seeds, "--seeds"),
+        held_out=held_out,
     )
     check_writable(out)
     for other in add or []:

@@ -48,7 +48,7 @@ from naysayer.objectives import OBJECTIVES, Objective
 from naysayer.objectives.base import parameters_of
 
 RESULTS = "results.csv"
-HELD_OUT = 0.1  # share of the training rows that chooses; of sets with published labels, as many again estimate
+HELD_OUT = 0.1  # share of the training rows that chooses; of sets with published labels, as many others estimate
 DATASETS = (*DRAWN, *human.HUMAN)
 HUMAN_LABELS = "human"
 SIDES = {"digits": 8, "mnist": 28, "fashion": 28, "kuzushiji": 28}  # of images that come flat
@@ -142,6 +142,7 @@ class Run:
     schedule: str
     warm_up: int
     precision: str
+    held_out: float  # share of the training rows that chooses; the others train
     seed: int
     lr: float
 
@@ -244,6 +245,7 @@ def list_runs(
     rates: Sequence[float] | None = None,
     epochs: int | None = None,
     seeds: int = SEEDS,
+    held_out: float = HELD_OUT,
 ) -> list[Run]:
     """List the runs that some choice of everything comes to, in the order in which they are trained.
 
@@ -255,7 +257,11 @@ def list_runs(
     methods : as :func:`find_methods` gives them.
     rates, epochs : instead of those in :data:`SETTINGS`.
     seeds : so many runs of each, from seed 0; no more than there are labels of the test images for.
+    held_out : share of the training rows that chooses; 0 where nothing is to be chosen: of one learning rate that
+        falls along a cosine.
     """
+    if not 0 <= held_out < 0.5:
+        raise ValueError(f"the share held out must be from 0 up and below 0.5; got {held_out:g}")
     if seeds > DRAWS:
         raise ValueError(f"seeds must be at most {DRAWS}, for each of which the test images have labels; got {seeds}")
     for name in labels or ():
@@ -269,7 +275,14 @@ def list_runs(
             for network in networks:
                 chosen = training_of(dataset, network, recipe)
                 chosen = replace(chosen, epochs=epochs or chosen.epochs, rates=tuple(rates or chosen.rates))
+                if held_out == 0 and (chosen.schedule == "constant" or len(chosen.rates) > 1):
+                    raise ValueError(
+                        f"with nothing held out there must be nothing to choose: recipe {recipe!r} has the learning "
+                        f"rates {', '.join(f'{rate:g}' for rate in chosen.rates)} and schedule {chosen.schedule!r}; "
+                        "hold out a share, or pass one rate to a recipe whose rate falls along a cosine"
+                    )
                 how = {f.name: getattr(chosen, f.name) for f in fields(Training) if f.name in Run.__dataclass_fields__}
+                how["held_out"] = held_out
                 runs += [
                     Run(dataset, said, network, recipe, method.name, method.source, seed=seed, lr=lr, **how)
                     for said in ([HUMAN_LABELS] if dataset in human.HUMAN else labels or LABELLINGS)
@@ -445,7 +458,9 @@ def _train(
     given, _ = _load(first.dataset, data)
     objectives, _ = _objectives(list(group), {method.name: method for method in methods}, labels, given.n_classes)
     X_train, X_test = (_shaped(X, first) for X in (given.X_train, given.X_test))
-    splits = {seed: _split(seed, len(X_train), labels.test is None) for seed in {run.seed for run in group}}
+    splits = {
+        seed: _split(seed, len(X_train), first.held_out, labels.test is None) for seed in {run.seed for run in group}
+    }
     chosen = pick_device(device)
     in_training = training_of(first.dataset, first.network, first.recipe)
     on_images = chosen.type == "cuda" and in_training.together == 1
@@ -473,7 +488,7 @@ def _train(
         labels.train,
         max_epochs=first.epochs,
         rows=np.stack([splits[run.seed].train for run in group]),
-        validation_rows=np.stack([splits[run.seed].choose for run in group]),
+        validation_rows=np.stack([splits[run.seed].choose for run in group]) if first.held_out else None,
         test=(X_test, given.y_test),
         select="accuracy" if first.schedule == "constant" else "last",
         checkpoint=checkpoint,
@@ -511,8 +526,9 @@ def _row(run: Run, population: Population, m: int, interval: Interval, n: int, a
     oracle = int(finite.argmax())
     found: dict[str, Any] = dict.fromkeys(("valid_accuracy", "test_accuracy", "estimate", "low", "high"), math.nan)
     if epoch >= 0:
-        found = {"valid_accuracy": population.history["valid_accuracy"][epoch, m], "test_accuracy": accuracy[epoch]}
-        found |= interval._asdict()
+        if run.held_out:
+            found["valid_accuracy"] = population.history["valid_accuracy"][epoch, m]
+        found |= {"test_accuracy": accuracy[epoch]} | interval._asdict()
     found |= {"oracle_accuracy": accuracy[oracle], "last_accuracy": accuracy[-1]}
     return Row(
         **asdict(run),
@@ -532,15 +548,15 @@ def _digest(group: list[Run]) -> str:
 
 class _Split(NamedTuple):
     train: NDArray[np.int64]
-    choose: NDArray[np.int64]
+    choose: NDArray[np.int64]  # empty where nothing is to be chosen
     estimate: NDArray[np.int64]  # empty where the test images have labels to estimate from
 
 
-def _split(seed: int, n: int, estimate: bool) -> _Split:
-    """Deal the training rows out: most train, a tenth chooses, and if need be another tenth estimates."""
+def _split(seed: int, n: int, held_out: float, estimate: bool) -> _Split:
+    """Deal the training rows out: most train, a share chooses, and if need be another tenth estimates."""
     order = np.random.default_rng([seed, 1]).permutation(n)
-    held = round(HELD_OUT * n)
-    ends = (held, 2 * held if estimate else held)
+    held = round(held_out * n)
+    ends = (held, held + round(HELD_OUT * n) if estimate else held)
     return _Split(order[ends[1] :], order[: ends[0]], order[ends[0] : ends[1]])
 
 

@@ -86,8 +86,8 @@ def choose(rows: Iterable[Row]) -> Chosen:
 
 
 def _setup(row: Row) -> Run:
-    """What the rows of a section have in common."""
-    return replace(row.run, labels="", method="", source="", seed=0, lr=0.0)
+    """What the rows of a section have in common: the rate, too, where no labels are held out to choose one."""
+    return replace(row.run, labels="", method="", source="", seed=0, lr=0.0 if row.held_out else row.lr)
 
 
 def by_setup(rows: Iterable[Row]) -> dict[Run, dict[str, dict[str, Chosen]]]:
@@ -109,7 +109,8 @@ def by_setup(rows: Iterable[Row]) -> dict[Run, dict[str, dict[str, Chosen]]]:
 
 def title_of(setup: Run) -> str:
     """What a section is about."""
-    return f"{TITLES[setup.dataset]}, {setup.network}, {setup.recipe}, {setup.epochs} epoch{'s' * (setup.epochs > 1)}"
+    epochs = f"{setup.epochs} epoch{'s' * (setup.epochs > 1)}{'' if setup.held_out else ', all labels'}"
+    return f"{TITLES[setup.dataset]}, {setup.network}, {setup.recipe}, {epochs}"
 
 
 def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
@@ -120,6 +121,7 @@ def sections(rows: Iterable[Row], folder: Path) -> list[Section]:
     text = TEXT
     for setup, by_labels in found.items():
         name = f"{setup.dataset}-{setup.network}-{setup.recipe}-{setup.epochs}"
+        name += "" if setup.held_out else f"-all-{setup.lr:g}"
         methods = ordered(by_labels)
         overview = Table(
             "True test accuracy in percent, mean and deviation over the seeds",
@@ -211,11 +213,13 @@ def _how(setup: Run, rows: list[Row]) -> str:
 
     options = {name: all_of(name) for name in ("dataset", "labels", "network", "recipe", "method", "epochs")}
     options |= {"rates": all_of("lr"), "seeds": str(1 + max(row.seed for row in rows))}
+    options |= {} if setup.held_out == HELD_OUT else {"held-out": f"{setup.held_out:g}"}
     command = shlex.join(
         ["naysayer", "benchmark", *(word for name in options for word in (f"--{name}", options[name]))]
     )
     return (
-        f"{setup.optimizer}, weight decay {setup.weight_decay:g}, mini-batches of {setup.batch_size}, {rate}. "
+        f"{setup.optimizer}, weight decay {setup.weight_decay:g}, mini-batches of {setup.batch_size}, {rate}"
+        f"{'' if setup.held_out else ', all training images learned from'}. "
         f"Made by: {command}"
     )
 
