@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -55,6 +56,7 @@ def test_the_page_shows_each_of_them():
     assert set(BLOCKS) == {"loss", "method", "network", "recipe", "source"}
 
 
+@functools.cache
 def assigned(file):
     """The names that a file defines: variables, functions, classes and methods."""
     nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf8"))))

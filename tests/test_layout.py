@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import subprocess
@@ -33,11 +34,14 @@ def room(module):
     return len(ROOMS) if first in ("__init__", "__main__") else ROOMS.index(first)
 
 
+@functools.cache
 def modules():
+    """The syntax trees of all modules of the package, by their names in it."""
     names = {".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in SOURCE.rglob("*.py")}
     return {name: ast.parse(path.read_text(encoding="utf8")) for name, path in names.items()}
 
 
+@functools.cache  # of the trees of modules, which many tests look at
 def imports(tree, top_only=False):
     """All modules that a syntax tree imports, by their full names; `from a import b` may be a.b."""
     found = set()
@@ -61,7 +65,7 @@ def top_level(tree):
 def own(tree):
     """The modules of the package that a syntax tree imports; of a room itself only where a name is taken from it."""
     names = {name.removeprefix("naysayer.") for name in imports(tree) if name.startswith("naysayer.")}
-    known = {".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in SOURCE.rglob("*.py")}
+    known = modules().keys()
     found = names & known
     return found | {f"{name}.__init__" for name in names if not any(n.startswith(f"{name}.") for n in found)} & known
 
