@@ -28,7 +28,8 @@ from naysayer import ComplementaryClassifier, Population, complement, networks, 
 from naysayer.data import stream as files
 from naysayer.data.stream import TableShards
 from naysayer.engine import stream as stream_module
-from naysayer.engine.stream import Block, Moments, Stream, read_ahead
+from naysayer.engine.shards import Block, Moments, read_ahead
+from naysayer.engine.stream import Stream
 from naysayer.features import stream as features
 from naysayer.features.tables import Columns
 from naysayer.labels.drawing import generator

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from naysayer.cli.places import Evaluation, judge
 from naysayer.common.checks import check_count
 from naysayer.data.stream import Piece, StreamLabels, TableShards, table_labels
-from naysayer.engine.stream import MEMORY, Stream, rows_of
+from naysayer.engine.shards import rows_of
+from naysayer.engine.stream import MEMORY, Stream
 from naysayer.features.stream import encoded_table
 from naysayer.features.tables import Columns, TableEncoder
 from naysayer.measure.tally import Tally

@@ -15,7 +15,8 @@ from naysayer.common.checks import check_count
 from naysayer.data.items import IMAGE_ENDINGS
 from naysayer.data.stream import Place, StreamLabels, digest_of, find_files, opened, still_there
 from naysayer.data.tables import parsing
-from naysayer.engine.stream import MEMORY, Block
+from naysayer.engine.shards import Block
+from naysayer.engine.stream import MEMORY
 
 BLOCK_IMAGES = 256
 _BLOCK_SHARE = 8  # of the memory, that a block's images may take

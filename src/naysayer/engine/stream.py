@@ -7,25 +7,22 @@ its own, while a thread fills the next window. Where one window holds all rows, 
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import hashlib
 import itertools
-import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from naysayer.common.checks import check_count
 from naysayer.common.fingerprint import fingerprint
 from naysayer.engine.augment import hash_bits
-from naysayer.engine.source import Batch, Reduce, Scored, Source, as_inputs, check_batch, shuffle, to_float
+from naysayer.engine.shards import Array, Block, Moments, Shards, check_part, dealt_evenly, read_ahead, rows_of
+from naysayer.engine.source import Batch, Scored, Source, as_inputs, check_batch, shuffle, to_float
 from naysayer.labels.checks import check_labels, check_n_classes
 from naysayer.labels.weights import count_labels
 
@@ -39,64 +36,7 @@ _AT_ONCE = 1 << 21  # numbers of inputs that are dealt at once
 _CODES_AT_ONCE = 1 << 18
 _TWICE_63 = 1 << 63
 
-T = TypeVar("T")
-Array = NDArray[Any]
 Rows = tuple[Array, Array, int]  # inputs, labels, and the number of the first of them among all rows to train on
-
-
-class Block(NamedTuple):
-    """Some neighbouring rows of a shard."""
-
-    inputs: Array  # (b, ...), bytes or numbers
-    labels: Array  # (b,) classes that they are not, or (b, K) ruled out
-    first: int = 0  # the number of the first of them in its file, by which errors name a row
-
-
-class Shards(Protocol):
-    """Where rows are: shards that can be read in any order, each in blocks of its rows.
-
-    Attributes
-    ----------
-    n_classes : K
-    names : of the shards' files.
-    sizes : rows of each shard; None where only reading tells.
-    """
-
-    n_classes: int
-    names: list[str]
-    sizes: list[int] | None
-
-    def blocks(self, shard: int) -> Iterator[Block]:
-        """Read a shard from its beginning, the same rows in the same order every time."""
-
-    def digest(self) -> str:
-        """Give what tells this data from other data."""
-
-
-@contextlib.contextmanager
-def rows_of(name: str, first: int) -> Iterator[None]:
-    """Name the file, and the row in it, in an error about a row of a block."""
-    try:
-        yield
-    except ValueError as error:
-        told = re.sub(r"\brow (\d+)", lambda found: f"row {first + int(found[1])}", str(error))
-        raise ValueError(f"{name}: {told}") from None
-
-
-def read_ahead(items: Iterator[T]) -> Iterator[T]:
-    """Give items one after the other; a thread makes the next one while the present one is used.
-
-    Examples
-    --------
-    >>> list(read_ahead(iter("abc")))
-    ['a', 'b', 'c']
-    """
-    end: Any = object()
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, items, end)
-        while (item := coming.result()) is not end:
-            coming = pool.submit(next, items, end)
-            yield item
 
 
 @dataclass
@@ -164,7 +104,7 @@ class Stream(Source):
         self.shards, self.n_classes = shards, check_n_classes(shards.n_classes)
         self.memory, self.leg_rows = check_count(memory, "`memory`"), check_count(leg_rows, "`leg_rows`")
         self.sizes = None if shards.sizes is None else np.array(shards.sizes, dtype=np.int64)
-        self.part = _check_part(part, self.sizes)
+        self.part = check_part(part, self.sizes)
         self.center: Array | None = None
         self.scale: Array | None = None
         self._scale_found = False  # by the survey
@@ -199,7 +139,7 @@ class Stream(Source):
         if self.part not in ((0, 1), (rank, size)):
             raise ValueError(f"`part` must be {(rank, size)} in this process, or left out; got {self.part}")
         mine = copy.copy(self)
-        mine.part, mine.together = _check_part((rank, size), self.sizes), together
+        mine.part, mine.together = check_part((rank, size), self.sizes), together
         mine._survey = self._survey if self.part == (0, 1) else None  # which is of all rows
         return mine
 
@@ -222,7 +162,7 @@ class Stream(Source):
         moments, counts = Moments(), torch.zeros(2, self.n_classes + 1, dtype=torch.float64)
         example: Array | None = None
         sizes = np.zeros(len(self.shards.names), dtype=np.int64)
-        owners = _dealt_evenly(sizes if self.sizes is None else self.sizes, self.part[1])
+        owners = dealt_evenly(sizes if self.sizes is None else self.sizes, self.part[1])
         own = np.flatnonzero(owners == self.part[0]).tolist()
         for shard, block in read_ahead((i, block) for i in own for block in self._blocks(i)):
             if example is None:
@@ -332,7 +272,7 @@ class Stream(Source):
             self.train_sizes[shard] -= np.count_nonzero(codes < self._below[0])
         if not self.train_sizes.any():
             raise ValueError("a stream must have rows to train on; all were held out; hold out less")
-        _check_part(self.part, self.train_sizes)
+        check_part(self.part, self.train_sizes)
         self.n_rows = int(self.train_sizes.sum())
         self._seeds = torch.tensor(list(seeds), device=device)
         self._readers: dict[tuple[int, int], _Reader] = {}  # of the next leg, which begins where one has ended
@@ -354,7 +294,7 @@ class Stream(Source):
         lap, leg = divmod(epoch, self.n_legs)
         order = shuffle(torch.tensor([self.seed]), lap, len(self.train_sizes))[0].numpy()
         order = order[self.train_sizes[order] > 0]
-        owners = _dealt_evenly(self.train_sizes[order], self.part[1])
+        owners = dealt_evenly(self.train_sizes[order], self.part[1])
         each = [order[owners == rank] for rank in range(self.part[1])]
         ends = [_legs(self.train_sizes[shards], self.n_legs)[leg : leg + 2] for shards in each]
         n = np.diff(ends)[:, 0]
@@ -520,38 +460,6 @@ def _mixed(z: Array) -> Array:
     return z ^ (z >> np.uint64(31))
 
 
-def _check_part(part: tuple[int, int], sizes: Array | None) -> tuple[int, int]:
-    """Check that there is a part of the shards for each of R processes; `sizes` are the shards' rows."""
-    rank, n_parts = part
-    if not 0 <= rank < n_parts:
-        raise ValueError(f"`part` must be (r, R) with r from 0 to R - 1; got {part}")
-    if n_parts == 1:
-        return part
-    if sizes is None:
-        raise ValueError("the rows of each shard must be known to part them among processes; pass files")
-    if (there := int(np.count_nonzero(sizes))) < n_parts:
-        raise ValueError(
-            f"there must be a shard for each of {n_parts} processes; got {there} with rows to train on; start fewer "
-            f"processes, or write smaller files, or smaller row groups"
-        )
-    return rank, n_parts
-
-
-def _dealt_evenly(sizes: Array, n_parts: int) -> Array:
-    """Part shards of these sizes: the largest that is left goes to the part that has the fewest rows.
-
-    Examples
-    --------
-    >>> _dealt_evenly(np.array([40, 31, 60, 20, 60]), 2)
-    array([0, 1, 0, 1, 1])
-    """
-    owners, filled = np.zeros(len(sizes), dtype=np.int64), np.zeros(n_parts)
-    for shard in np.argsort(-sizes, kind="stable"):
-        owners[shard] = filled.argmin()
-        filled[owners[shard]] += sizes[shard]
-    return owners
-
-
 def _legs(sizes: Array, n_legs: int) -> Array:
     """At which of their rows the legs of a pass over some shards begin and end: between shards, if there are enough.
 
@@ -579,46 +487,3 @@ def _lowest(kept: list[tuple[Array, ...]], most: int, below: int) -> tuple[list[
     below = int(np.partition(codes, most)[most])
     rows = np.flatnonzero(codes < below)
     return [(codes[rows], *(part[rows] for part in others))], below
-
-
-class Moments:
-    """Mean and deviation of each input, from blocks; of bytes only their number is counted."""
-
-    def __init__(self) -> None:
-        self.n, self.bytes = 0, False
-        self.mean: Array = np.zeros(())
-        self.apart: Array = np.zeros(())  # the sum of squares about the mean
-
-    def add(self, x: Array) -> None:
-        """Add rows (b, ...), which must be finite."""
-        n = len(x)
-        if x.dtype == np.uint8:
-            self.bytes, self.mean, self.n = True, np.zeros(x.shape[1:]), self.n + n
-            return
-        if x.dtype.kind not in "fiub":
-            raise ValueError(f"inputs must be numbers; got {x.dtype}")
-        if self.n and x.shape[1:] != self.mean.shape:
-            raise ValueError(f"all rows must have the shape {self.mean.shape}; got {x.shape[1:]} at row 0")
-        x = x.astype(np.float64, copy=False)
-        mean = x.mean(axis=0)
-        if not np.isfinite(mean).all():
-            at = int(np.argmax(~np.isfinite(x.reshape(n, -1)).all(axis=1)))
-            raise ValueError(f"inputs must be finite numbers; got others at row {at}")
-        apart = np.square(x - mean).sum(axis=0)
-        total = self.n + n
-        self.apart = self.apart + apart + (mean - self.mean) ** 2 * (self.n * n / total)
-        self.mean = self.mean + (mean - self.mean) * (n / total)
-        self.n = total
-
-    def result(self, reduce: Reduce | None = None) -> tuple[int, Array, Array]:
-        """The number of rows, their mean and deviation, of all processes; the deviation of what never varies is 1."""
-        n, mean, apart = self.n, self.mean, self.apart
-        if reduce is not None:
-            n = int(reduce(torch.tensor(float(n), dtype=torch.float64)))
-        if self.bytes:
-            return n, mean, np.full(mean.shape, 255.0)
-        if reduce is not None:
-            mean = reduce(torch.from_numpy(self.n * mean)).numpy() / n
-            apart = reduce(torch.from_numpy(apart + self.n * (self.mean - mean) ** 2)).numpy()
-        scale = np.sqrt(apart / n)
-        return n, mean, np.where(scale > 1e-7 * np.maximum(np.abs(mean), 1e-30), scale, 1.0)

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from naysayer.common.checks import to_numpy
 from naysayer.data.stream import Place, StreamLabels, TableShards, find_files, table_labels
 from naysayer.data.stream_images import TarShards
-from naysayer.engine.stream import LEG_ROWS, MEMORY, Block, Stream, rows_of
+from naysayer.engine.shards import Block, rows_of
+from naysayer.engine.stream import LEG_ROWS, MEMORY, Stream
 from naysayer.features.tables import Columns, TableEncoder
 from naysayer.labels.encoding import encode_labels
 

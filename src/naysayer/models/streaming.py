@@ -17,9 +17,10 @@ from naysayer.common.checks import check_count, to_numpy
 from naysayer.data.tables import some
 from naysayer.engine import process, processes
 from naysayer.engine.population import Population, pick_device
+from naysayer.engine.shards import Block, rows_of
 from naysayer.engine.source import Resident
 from naysayer.engine.stack import Stack
-from naysayer.engine.stream import Block, Stream, rows_of
+from naysayer.engine.stream import Stream
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import generator
 from naysayer.labels.encoding import encode_labels
