@@ -934,11 +934,11 @@ def test_objectives_of_your_own_are_joined_by_members_without_one():
         ),
         (
             {"network": "transformer"},
-            "`network` must be one of mlp, linear, convolution, pooled, resnet8, resnet18, resnet34, a module, or",
+            "`network` must be one of mlp, linear, convolution, pooled, resnet8, resnet18, resnet34, efficient",
         ),
         (
             {"network": 7},
-            "resnet34, a module, or a function that builds one; got 7",
+            "efficientnet-lite0, a module, or a function that builds one; got 7",
         ),
         (
             {"network": torch.nn.Linear(5, 3)},

@@ -487,11 +487,11 @@ def test_what_cannot_be_trained_says_so(tmp_path):
         with raises("a store must have answers about at least 20 items to train on; got 0; collect more"):
             train(store)
         answer_all(store, truth, 60)
-        with raises("`network` must be one of mlp, linear, convolution, pooled, resnet8, resnet18, resnet34; got"):
+        with raises("linear, convolution, pooled, resnet8, resnet18, resnet34, efficientnet-lite0; got 'resnet'"):
             train(store, network="resnet")
         with raises("an error rate must be from 0 to"):
             train(store, error_rate=1.0)
-        for network in ("convolution", "resnet18"):
+        for network in ("convolution", "resnet18", "efficientnet-lite0"):
             with raises(f'network "{network}" is for images; the items are records; use "mlp"'):
                 train(store, network=network)
     with raises("items to learn from must be of one kind; got record and text; use a store for each"):

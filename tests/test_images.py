@@ -88,6 +88,12 @@ def test_what_is_no_image_stays_as_it_is():
         (-np.ones((30, 8, 8, 3)), "mlp", "images must be bytes or floats of 0 to 1; got numbers from -1 to -1; scale"),
         (np.ones((30, 1, 4, 8)), "resnet18", 'network "resnet18" is for images of shape (C, H, W), H and W at least 8'),
         (np.ones((30, 64)), "resnet34", 'H and W at least 8; got examples of (64,); use "mlp"'),
+        (np.ones((30, 64)), "efficientnet-lite0", 'in colours or grey; got examples of (64,); use "mlp"'),
+        (
+            np.ones((30, 2, 8, 8)),
+            "efficientnet-lite0",
+            "is for images of shape (C, H, W), in colours or grey; got exam",
+        ),
         (np.ones((30, 1, 8, 9)), "convolution", 'network "convolution" is for images of shape (C, S, S); got examples'),
         ([np.ones((8, 8)), np.ones((8, 9))] * 15, "resnet8", "all images of `X` must have the same shape; bring them"),
     ],

@@ -68,6 +68,7 @@ NETWORKS = {
     "resnet8": at("engine.networks", "residual_for", name="resnet8"),
     "resnet18": at("engine.networks", "residual_for", name="resnet18"),
     "resnet34": at("engine.networks", "residual_for", name="resnet34"),
+    "efficientnet-lite0": at("features.pretrained", "pretrained_for", name="efficientnet-lite0"),
 }
 
 RECIPES = {

@@ -94,7 +94,8 @@ def train(
     network: Annotated[
         str,
         typer.Option(
-            help="mlp or linear; for a store of images also convolution, pooled, resnet8, resnet18 or resnet34.",
+            help="mlp or linear; for a store of images also convolution, pooled, resnet8, resnet18, resnet34 or "
+            "efficientnet-lite0.",
             autocompletion=_networks,
         ),
     ] = "mlp",
@@ -102,7 +103,7 @@ def train(
         str,
         typer.Option(
             help="plain; consistency: several views of each row, which must agree; progressive: proden's targets, kept "
-            "from epoch to epoch; auto: consistency for residual networks.",
+            "from epoch to epoch; auto: consistency for residual and pretrained networks.",
             autocompletion=_recipes,
         ),
     ] = "auto",

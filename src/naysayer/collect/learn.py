@@ -23,10 +23,12 @@ from naysayer.collect.guiding import combine, may_guide
 from naysayer.collect.store import Store
 from naysayer.common.words import count
 from naysayer.data.items import Item
-from naysayer.engine.networks import FOR_IMAGES, NETWORKS, RESIDUAL
+from naysayer.engine.networks import DEEP, FOR_IMAGES, NETWORKS
 from naysayer.engine.recipe import Recipe
+from naysayer.features.backbones import PHOTOS
 from naysayer.features.encoder import Encoder, fit_encoder
 from naysayer.features.photos import PUT_BACK, PhotoEncoder, told_of
+from naysayer.features.pretrained import SIDE
 from naysayer.measure import metrics
 from naysayer.measure.answer_errors import error_rates
 from naysayer.measure.answer_estimates import accuracy
@@ -149,7 +151,8 @@ def train(
     Parameters
     ----------
     store : with answers about at least 20 items.
-    network : "mlp", "linear" or, for images, "convolution", "pooled", "resnet8", "resnet18" or "resnet34".
+    network : "mlp", "linear" or, for images, "convolution", "pooled", "resnet8", "resnet18", "resnet34" or
+        "efficientnet-lite0", all of which learns, from up to 128 × 128 pixels.
     recipe : as for :class:`naysayer.ComplementaryClassifier`.
     views : of photos: 1, or 2 with the mirror image; None is the default of :class:`naysayer.features.Photos`.
     error_rate : of the answers, if it is known; None estimates it from repeated questions.
@@ -193,7 +196,7 @@ def train(
     _check_enough(said, "collect more")
     rng = np.random.default_rng(random_state)
     ordered, n_unanswered = _chosen(store, said.items, rng)
-    encoder = fit_encoder(ordered, network in FOR_IMAGES, views)
+    encoder = fit_encoder(ordered, SIDE if network in PHOTOS else network in FOR_IMAGES, views)
     if isinstance(encoder, PhotoEncoder):
         encoder.keep(before)
     elif network in FOR_IMAGES:
@@ -212,7 +215,7 @@ def train(
     members = ["forward", *(["linear"] if network != "linear" else []), "neighbours", "discriminant"]
     epochs: int | str = 30
     runs: int | str = 10
-    if network in RESIDUAL or is_consistency(recipe):
+    if network in DEEP or is_consistency(recipe):
         members, epochs, runs = ["forward"], "auto", "auto"
     model = ComplementaryClassifier(
         dict.fromkeys(members, likelihood),

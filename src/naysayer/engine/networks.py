@@ -403,7 +403,8 @@ RESIDUAL: dict[str, Callable[..., ImageNetwork]] = {
     "resnet18": resnet18,
     "resnet34": resnet34,
 }
-FOR_IMAGES = ("convolution", *RESIDUAL)  # those that take nothing else
+DEEP = (*RESIDUAL, "efficientnet-lite0")  # those of bytes, or of floats from 0 to 1, too slow to be trained often
+FOR_IMAGES = ("convolution", *DEEP)  # those that take nothing else
 
 # By name, from the shape of an example, K and the widths of the hidden layers. It stands last: all it names is above.
 NETWORKS: dict[str, Callable[[torch.Size, int, Sequence[int]], nn.Module]] = names.load(names.NETWORKS)

@@ -85,6 +85,7 @@ _CONSISTENT = {  # as the classifier trains them: models/defaults.py has the mea
     if recipe == "consistency"
 }
 _CONSISTENT_IMAGES = replace(_CONSISTENT["residual"], precision="bfloat16", together=1)
+_CONSISTENT_PRETRAINED = replace(_CONSISTENT["pretrained"], precision="bfloat16", together=1)
 _ON_DIGITS = {"epochs": 30, "rates": (3e-3, 1e-2), "batch_size": 64}  # a thousand rows: few steps per epoch
 
 SETTINGS: dict[str, dict[str, Training]] = {  # recipe → network
@@ -104,6 +105,7 @@ SETTINGS: dict[str, dict[str, Training]] = {  # recipe → network
         "resnet8": _CONSISTENT_IMAGES,
         "resnet18": _CONSISTENT_IMAGES,
         "resnet34": _CONSISTENT_IMAGES,
+        "efficientnet-lite0": _CONSISTENT_PRETRAINED,
     },
 }
 

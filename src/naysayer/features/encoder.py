@@ -58,13 +58,13 @@ KINDS: dict[str, type[Encoder]] = {
 }
 
 
-def fit_encoder(examples: DataTable | Sequence[Item], pixels: bool = False, views: int | None = None) -> Encoder:
+def fit_encoder(examples: DataTable | Sequence[Item], pixels: bool | int = False, views: int | None = None) -> Encoder:
     """Learn how to encode a table, or items that are all of one kind.
 
     Parameters
     ----------
     examples : to learn from.
-    pixels : wants images as pixels, not as features.
+    pixels : wants images as pixels, not as features; a number is the most per side.
     views : of photos, as :class:`naysayer.features.Photos` takes them; None leaves its default.
 
     Examples

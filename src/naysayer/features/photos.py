@@ -25,7 +25,7 @@ from naysayer.features.backbones import PHOTOS, Backbone, find, has_photos, opti
 from naysayer.features.cache import FeatureCache, features_folder
 from naysayer.features.pictures import Picture, UnusablePicture, large_allowed, take_pictures
 
-MOST_SIDE = 32  # pixels, of the pictures that are learned from without a backbone
+MOST_SIDE = 32  # pixels, of the pictures that a network learns from scratch
 VIEWS = 2  # of a photo, unless said otherwise: as it is, and mirrored
 _ON_GPU = 4  # times as many pictures at once
 _ON_CPU = 4  # pictures at once: what is larger, malloc maps anew in each layer, which takes longer than the layer
@@ -277,13 +277,14 @@ def told_of(faults: Sequence[str]) -> str:
 class PhotoEncoder:
     """Photos of items: features (N, D) float32 by :class:`Photos` where its extra is installed, or else pixels.
 
-    Pixels are (N, C, S, S) in uint8: C = 1 where all are grey, else 3; S at most 32. What was computed of an item is
-    kept, so that only new ones are read when a model is trained again.
+    Pixels are (N, C, S, S) in uint8: C = 1 where all are grey, else 3. What was computed of an item is kept, so that
+    only new ones are read when a model is trained again.
 
     Parameters
     ----------
     side, channels : S and C of pixels; `fit` takes the usual size of the images, and whether there are colours.
-    pixels : give pixels even where features could be had; a convolution needs them.
+    pixels : give pixels even where features could be had; a convolution needs them. A number is the most that S is,
+        which else is 32.
     views : of features, as :class:`Photos` takes them, whose default None leaves; of pixels there is one.
     verbose : 1 shows a progress bar.
     """
@@ -296,7 +297,7 @@ class PhotoEncoder:
         side: int = MOST_SIDE,
         channels: int = 3,
         *,
-        pixels: bool = False,
+        pixels: bool | int = False,
         views: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -324,7 +325,8 @@ class PhotoEncoder:
                 with suppress(Exception):  # decoders raise many kinds on damaged files; told when it is read
                     seen.append(_look(item))
         if seen:
-            self.side = min(MOST_SIDE, round(median(side for side, _ in seen)))
+            most = MOST_SIDE if isinstance(self.pixels, bool) else self.pixels
+            self.side = min(most, round(median(side for side, _ in seen)))
             self.channels = 1 if all(grey for _, grey in seen) else 3
         if not self.pixels:
             self.notes = [

@@ -21,7 +21,7 @@ from naysayer.engine.recipe import RECIPES, Recipe
 from naysayer.losses import Loss
 from naysayer.models import boosting
 from naysayer.models.crossfit import split
-from naysayer.models.defaults import Defaults, defaults_of, is_consistency, kind_of, made
+from naysayer.models.defaults import ALONE, Defaults, defaults_of, is_consistency, kind_of, made
 from naysayer.models.members import MOST_COMPONENTS, Examples
 from naysayer.names import OTHERS
 from naysayer.objectives import OBJECTIVES, Forward, Objective, make
@@ -158,9 +158,9 @@ class Candidates:
             kind = kind_of(build if isinstance(build, nn.Module) else build())
         recipe = self.recipe
         if recipe == "auto":
-            recipe = "consistency" if kind == "residual" and not objective.decodes else "plain"
+            recipe = "consistency" if kind in ALONE and not objective.decodes else "plain"
         defaults = defaults_of(recipe, kind, shape)
-        if kind != "residual" and not is_consistency(recipe):
+        if kind not in ALONE and not is_consistency(recipe):
             defaults = defaults if rates is None else replace(defaults, rates=rates)
         elif epochs is not None:
             epochs = self._epochs(max(3, min(defaults.epochs, 6_000_000 // len(examples.labels))))
@@ -258,7 +258,7 @@ class Candidates:
 
     def _has_one_run(self, candidates: Sequence[Candidate]) -> bool:
         """Whether a member has one run: a residual network takes too long for more."""
-        return self.n_seeds == "auto" and any(candidate.kind == "residual" for candidate in candidates)
+        return self.n_seeds == "auto" and any(candidate.kind in ALONE for candidate in candidates)
 
     def _parts(self, n: int, candidates: Sequence[Candidate], rng: np.random.Generator) -> Parts:
         """Say which rows each run learns from and holds out; a row is held out several times, or by a single run."""

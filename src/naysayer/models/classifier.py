@@ -61,28 +61,30 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         take None, "neighbours" and "discriminant" None or a :class:`~naysayer.objectives.Forward`, such as a likelihood
         of answers that may be wrong.
     network : a name in :data:`naysayer.networks.NETWORKS` ("mlp", "linear"; for images "convolution", "pooled",
-        "resnet8", "resnet18" or "resnet34"); a function (n_features, n_classes) → module, which gives each run its own
-        start; or a module that maps (B, ...) inputs to (B, K) logits, of which each run gets a copy as it is, weights
-        included. With any but "mlp", "auto" trains networks alone.
+        "resnet8", "resnet18", "resnet34", or "efficientnet-lite0", which saw millions of photos before); a function
+        (n_features, n_classes) → module, which gives each run its own start; or a module that maps (B, ...) inputs to
+        (B, K) logits, of which each run gets a copy as it is, weights included. With any but "mlp", "auto" trains
+        networks alone.
     hidden : widths of the MLP's hidden layers.
     loss : for "free", "max" and "ascent", a loss of :mod:`naysayer.losses`, by name or as a callable.
     lr : learning rate or rates; each makes a member. "auto" takes 0.001, 0.003 and 0.01, and for `method` "auto" and
-        "linear" rates of their own. For it and the next five, recipes and residual networks have defaults of their own
-        (:mod:`naysayer.models.defaults`).
+        "linear" rates of their own. For it and the next five, recipes, residual and pretrained networks have
+        defaults of their own (:mod:`naysayer.models.defaults`).
     weight_decay : on weights, not on biases; "auto" is 0.0001.
     optimizer, momentum : "adam", which "auto" takes, "adamw", "sgd" or "nesterov".
     schedule : of the learning rate: None, which "auto" takes, "cosine", "step" or a function from epoch to factor.
     recipe : how a step uses network, views and objective: "plain", "consistency" (several views of each example, which
         must agree; rows without a label help, too), "progressive" (what `method` "proden" draws each example to is kept
         from epoch to epoch), another name in :data:`naysayer.engine.recipe.RECIPES`, or a
-        :class:`~naysayer.engine.recipe.Recipe`. "auto" is "consistency" for residual networks, else "plain".
+        :class:`~naysayer.engine.recipe.Recipe`. "auto" is "consistency" for residual and pretrained networks,
+        else "plain".
     max_epochs : number of epochs; "auto" is 100. With the plain recipe, `method` "auto" takes at most 30 (60 for the
         linear network), or fewer if there are millions of rows.
     patience : None trains all epochs. A number stops a member after so many epochs without a better estimate, and
         takes its best one; half of the held-out labels choose, and only the other half can then judge.
     batch_size : "auto" takes about a thirtieth of the examples, from 16 to 256.
-    n_seeds : runs per member; "auto" holds out each row four times, beyond 2,000 rows twice; of residual networks
-        there is one run.
+    n_seeds : runs per member; "auto" holds out each row four times, beyond 2,000 rows twice; of residual and
+        pretrained networks there is one run.
     validation_fraction : share of the rows that each run holds out; "auto" is a fifth, of a single run a tenth.
     beta, gamma : gradient ascent's tolerance and step scale.
     alpha : weight of complementary against ordinary labels where both occur; None weighs every example equally.

@@ -9,7 +9,7 @@ import torch
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from naysayer.engine.networks import FOR_IMAGES, RESIDUAL
+from naysayer.engine.networks import DEEP, FOR_IMAGES
 from naysayer.engine.recipe import Recipe
 from naysayer.engine.source import as_inputs, to_float
 from naysayer.models.candidates import Network, network_name
@@ -80,7 +80,7 @@ class Inputs:
         self.center_, self.scale_ = torch.zeros(shape), torch.ones(shape)
         if inputs.dtype == torch.uint8:
             self.scale_ *= 255.0
-        elif inputs.dim() == 4 and (network_name(self.network) in RESIDUAL or self._distorts()):
+        elif inputs.dim() == 4 and (network_name(self.network) in DEEP or self._distorts()):
             low, high = float(inputs.min()), float(inputs.max())
             if low < 0 or high > 1:
                 raise ValueError(

@@ -27,6 +27,7 @@ from naysayer.engine.recipe import Recipe
 from naysayer.engine.source import Resident, Source
 from naysayer.engine.stream import in_passes
 from naysayer.models.candidates import Candidate, Candidates, Parts, network_name
+from naysayer.models.defaults import ALONE
 from naysayer.models.members import N_TURNS, Boosted, Examples, Forest, Member, Neighbours, Networks
 from naysayer.names import OTHERS
 from naysayer.objectives import Objective
@@ -223,7 +224,7 @@ class TrainsCandidates(Candidates):
             schedule = cosine_schedule(epochs, warm_up) if schedule == "cosine" else step_schedule()
         if callable(schedule) and examples.stream is not None:
             schedule = in_passes(schedule, examples.stream.n_legs)
-        fast = candidate.kind == "residual" and pick_device(self.device).type == "cuda"
+        fast = candidate.kind in ALONE and pick_device(self.device).type == "cuda"
         return Population(
             self._build_network(candidate.network, shape),
             candidate.objective,
