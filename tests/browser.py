@@ -20,7 +20,7 @@ from naysayer.collect.serving import LIMITS, Limits, make_server
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True, "is_mobile": True}
 DESKTOP = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 1}
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def chromium(font: str | None = None) -> Iterator[Any]:
 
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no chromium here: apt install chromium")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no chromium here: apt install chromium-headless-shell")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         env = os.environ | ({} if font is None else {"FONTCONFIG_FILE": str(only_font(font, Path(folder)))})
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"], env=env)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Chromium and PostgreSQL, which the tests of the web apps need: found here, or installed where that is allowed.
-missing="chromium"
-for name in chromium chromium-browser google-chrome google-chrome-stable; do
+missing="chromium-headless-shell"  # without a window of its own: half the work, and the pages are the same
+for name in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
     command -v "$name" >/dev/null 2>&1 && missing=""
 done
 command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
