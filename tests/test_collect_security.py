@@ -346,6 +346,31 @@ def test_guesses_at_once_are_counted_before_they_are_looked_up():
     assert len(looked) == 5
 
 
+def test_many_behind_one_address_come_again_at_once_after_a_start():
+    """None of them is known yet, so that each may be a guess; as many wrong ones are refused."""
+    looked = []
+
+    def identify(token):
+        time.sleep(0.01)
+        looked.append(token)
+        return Person() if token.startswith("right") else None
+
+    guard = Guard(hello, Site("0.0.0.0", 8000), identify, unknown=Buckets(1, 5), clock=lambda: 0.0)
+
+    async def tries(tokens):
+        transport = httpx.ASGITransport(guard)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            asked = [client.get("/", headers={"authorization": f"Bearer {token}"}) for token in tokens]
+            return [one.status_code for one in await asyncio.gather(*asked)]
+
+    right, wrong = ([f"{kind} {i}" for i in range(40)] for kind in ("right", "wrong"))
+    assert asyncio.run(tries(right)) == [200] * 40
+    assert sorted(asyncio.run(tries(wrong))) == [200] * 5 + [429] * 35
+    assert asyncio.run(tries(right)) == [200] * 40  # they are known now
+    assert sum(token in wrong for token in looked) == 5
+    assert not guard._looked_up
+
+
 def test_a_class_behind_one_address_gets_in_at_once(tmp_path):
     with Store.open(tmp_path / "a.db", project=Project(("a", "b"))) as store:
         app = make_app(store, Site("0.0.0.0", 8000))

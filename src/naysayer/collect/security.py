@@ -177,6 +177,7 @@ class Guard:
         # A class has one address, and all of it comes at once: about 8 requests each until they have a cookie.
         self.arriving = arriving or Buckets(rate=100, burst=4000)
         self._identified: set[str] = set()  # hashes of secrets that were somebody's: they are no guesses
+        self._looked_up: dict[str, set[asyncio.Task[Any]]] = {}  # what may be guesses, by their addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -229,7 +230,8 @@ class Guard:
         """Find out whose a secret is, and tell whether the request was counted on the way.
 
         What may be a guess counts before it is looked up, and is not where its address made too many; what turns out
-        to be none is given back.
+        to be none is given back. While others are being looked up it waits for them: after a start nobody is known,
+        and a whole class may come at once.
         """
         if self.site.open:
             return self.person, False
@@ -241,16 +243,35 @@ class Guard:
             return person, False
         hashed = hash_token(token)
         guess = hashed not in self._identified
-        if guess:
-            refuse_too_many(strangers.wait(address, self.clock()))
-        person = await asyncio.to_thread(self.identify, token)
-        if person is None:
-            self._identified.discard(hashed)
-            return None, guess
-        self._identified.add(hashed)
-        if guess:
-            strangers.give_back(address, self.clock())
-        return person, False
+        if not guess:
+            person = await asyncio.to_thread(self.identify, token)
+        else:
+            while wait := strangers.wait(address, self.clock()):
+                if address not in self._looked_up:
+                    refuse_too_many(wait)
+                await asyncio.wait(self._looked_up[address], return_when=asyncio.FIRST_COMPLETED)
+            person = await self._look_up(token, strangers, address)
+        (self._identified.discard if person is None else self._identified.add)(hashed)
+        return person, guess and person is None
+
+    def _look_up(self, token: str, strangers: Buckets, address: str) -> asyncio.Task[Any]:
+        """Look up what may be a guess and was counted; it counts no more if it is none."""
+
+        async def look_up() -> Any:
+            person = await asyncio.to_thread(self.identify, token)
+            if person is not None:
+                strangers.give_back(address, self.clock())
+            return person
+
+        def forget(task: asyncio.Task[Any]) -> None:
+            here.discard(task)
+            if not here:
+                self._looked_up.pop(address, None)
+
+        task, here = asyncio.create_task(look_up()), self._looked_up.setdefault(address, set())
+        here.add(task)
+        task.add_done_callback(forget)  # before those of whoever waits for it
+        return task
 
 
 def refuse_too_many(wait: float) -> None:
