@@ -84,7 +84,7 @@ def ask(
     ] = None,
     end_links: EndLinks = False,
     open_: Annotated[
-        bool, typer.Option("--open", help="Need no link: everybody on this machine may answer and see everything.")
+        bool, typer.Option("--open", help="Require no link: anybody on this machine may answer and see everything.")
     ] = False,
     train: Annotated[bool, typer.Option("--train", help="Keep training on the answers that have come in.")] = False,
     views: Views = None,

@@ -57,7 +57,7 @@ Delimiter = Annotated[
 ModelFolder = Annotated[Path, typer.Argument(help="Folder of a trained model.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the model that the folder has.")]
 StorePlace = Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL.")]
-ResultsFolder = Annotated[Path, typer.Option(help="Folder of the results; what is done there is not done again.")]
+ResultsFolder = Annotated[Path, typer.Option(help="Folder of the results; finished work in it is not repeated.")]
 Draw = Annotated[bool, typer.Option("--draw", help="Draw and report what is there; train nothing.")]
 Markdown = Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]

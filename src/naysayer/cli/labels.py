@@ -70,7 +70,7 @@ def plan(
     counts = {text: getattr(needed, kind) for kind, text in KINDS.items()}
     rows = [[text, f"{count:,}", f"{count / needed.ordinary:.1f}"] for text, count in counts.items()]
     print_table(["label", "how many", "times the ordinary"], rows)
-    print("\nA yes/no answer is worth taking where it costs less than an ordinary label by more than that factor.")
+    print("\nA yes/no answer pays off where an ordinary label costs more than that many times as much.")
 
 
 def doctor(
@@ -230,10 +230,10 @@ def labels(
         Path | None, typer.Option(help="CSV file to write of the doubtful items, the most doubtful first.")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="The probability from which on an item gets a label; below it, it is doubtful.")
+        float, typer.Option(help="Least probability for a label; items below it are doubtful.")
     ] = 0.95,
     model: Annotated[
-        bool, typer.Option("--model/--no-model", help="Whether a model that is trained now helps people's answers.")
+        bool, typer.Option("--model/--no-model", help="Whether to combine people's answers with a model trained now.")
     ] = True,
     network: Annotated[str, typer.Option(help="Network of the model, as for train.")] = "mlp",
     epochs: Annotated[int | None, typer.Option(help="Number of epochs; default: what suits the network.")] = None,

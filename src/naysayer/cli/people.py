@@ -14,7 +14,7 @@ def people(
     store: StorePlace,
     leave_out: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Let this person's answers count no more; they stay in the store."),
+        typer.Option(metavar="NAME", help="Stop counting this person's answers; they stay in the store."),
     ] = None,
     let_in: Annotated[
         str | None, typer.Option(metavar="NAME", help="Let the answers of somebody who was left out count again.")

@@ -67,7 +67,14 @@ def demo(
 
 
 def reproduce(
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Figures and tables, such as table3, or all.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME",
+            help="Of the paper figure1, figure2, table3, figure4; beyond it selection, labels, classes, noise, bias, "
+            "alpha; or all.",
+        ),
+    ],
     out: ResultsFolder = Path("reproduction"),
     dataset: Annotated[
         str | None, typer.Option(help="Only these data sets, separated by commas.", autocompletion=dataset_names)

@@ -97,4 +97,4 @@ def _print_results(asked: Any, answers: Any, as_json: bool) -> None:
             print(f"{about['question']}: the other answers predict it in {right} % of cases")
         else:
             print(f"{about['question']}: {about['problem']}")
-    print("\nCross-tables of every two questions: --json, or the page of results. Rows as stored: naysayer export.")
+    print("\nCross-tables with a private question: --json, or the page of results. Rows as stored: naysayer export.")

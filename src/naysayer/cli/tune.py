@@ -53,7 +53,9 @@ def tune(
     table: Annotated[
         str, typer.Argument(help="CSV, TSV, Parquet or npz file, one row per example; or a data set, such as digits.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the model and the results; what is done there is not redone.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the model and the results; finished work in it is not repeated.")
+    ],
     label: Annotated[str | None, typer.Option(help="The column that holds the labels; a data set's are drawn.")] = None,
     classes: Classes = None,
     ordinary: Ordinary = False,
@@ -64,13 +66,17 @@ def tune(
     text: Text = None,
     delimiter: Delimiter = None,
     method: Annotated[
-        str | None, typer.Option(help="Methods to try, separated by commas, as for train; default: a few.")
+        str | None,
+        typer.Option(help="Methods to try, separated by commas: those of train but auto and linear; default: a few."),
     ] = None,
     network: Annotated[
         str | None, typer.Option(help="Of linear, mlp and mlp:256x128 with widths, separated by commas; default: both.")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="Of plain and consistency, separated by commas; default: both.")
+        str | None,
+        typer.Option(
+            help="Of plain, consistency and progressive, separated by commas; default: plain and consistency."
+        ),
     ] = None,
     lr: Annotated[
         str | None, typer.Option(help="Learning rates to try, separated by commas; default: as suits the recipe.")
@@ -81,7 +87,7 @@ def tune(
     seeds: Annotated[
         int | None, typer.Option(help="Runs per trial, each of which holds out other labels; default: by the rows.")
     ] = None,
-    one_in: Annotated[int, typer.Option(help="Of so many trials one reaches the next stage.")] = 3,
+    one_in: Annotated[int, typer.Option(help="One trial in this many reaches the next stage.")] = 3,
     judge: Annotated[
         float, typer.Option(help="Share of the labels that judges the winner and has no part in the search.")
     ] = 0.2,

@@ -149,12 +149,12 @@ def open_stream(
     label : the column that holds the labels; in tars, the ending of the files that do, "cls" if None.
     classes : the class values; None takes those that occur in files.
     ordinary : labels without ``!`` say what a row is.
-    columns : what is known of a table's columns beside their looks.
+    columns : how to read columns, where detection would err.
     delimiter : what separates the values of CSV files.
     size : pixels of a side that images are brought to.
     memory : bytes for the two windows in which rows are shuffled; how many rows are read at a time follows from it.
     leg_rows, part, batch_size : as for :class:`~naysayer.engine.stream.Stream`.
-    digest : a text that tells batches from other ones, without which no training on batches resumes.
+    digest : a text that identifies the batches; without it, training on them cannot resume.
 
     Examples
     --------

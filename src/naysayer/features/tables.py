@@ -420,7 +420,7 @@ class TableEncoder:
         Parameters
         ----------
         examples : the rows.
-        columns : what is known of them beside their looks.
+        columns : how to read them, where detection would err.
         """
         self.fit_transform(examples, columns)
         return self

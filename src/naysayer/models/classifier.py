@@ -94,7 +94,7 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         are divided by 255 instead, and those for residual networks or consistent views are floats of 0 to 1.
     warm_start : continue from the last fit where this one is given the same examples, so that more epochs add to those
         before. Other examples begin anew: runs that had seen a label could not be judged by it.
-    time_limit : seconds after which no member is begun and networks stop; the first member always gets an epoch.
+    time_limit : seconds after which no new member starts and networks stop training; the first always gets one epoch.
     device : "auto", "cpu", "cuda".
     checkpoint : folder to save the training in, from which it resumes after an interruption.
     on_epoch : is called after each epoch, and may raise to stop.
