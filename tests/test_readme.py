@@ -33,8 +33,9 @@ from helpers import every_command, raises
 from naysayer import cli
 from naysayer.cli.app import _with_address as with_address
 from naysayer.experiments import plots
-from naysayer.experiments.reproduce import reproduce
+from naysayer.experiments.reproduce import EXPERIMENTS, reproduce
 from naysayer.measure.planning import labels_needed
+from naysayer.models.defaults import DEFAULTS
 from naysayer.survey.questions import read_survey
 from test_startup import complete
 
@@ -948,6 +949,23 @@ def test_what_is_said_of_estimates_for_photos_is_what_was_measured():
     assert f"{first} on average, {then}" in page
 
 
+def test_what_is_said_of_recipes_is_what_was_run():
+    with (ROOT / "docs" / "benchmark" / "results.csv").open(encoding="utf8") as file:
+        runs = [row for row in csv.DictReader(file) if row["recipe"] == "consistency"]
+    assert {row["epochs"] for row in runs if row["network"] == "mlp"} == {"60"}  # "the default"
+    pooled = {row["dataset"]: row["epochs"] for row in runs if row["network"] == "pooled"}
+    assert pooled["fashion"] == pooled["kuzushiji"]
+    page = " ".join(PAGES["docs/recipes.md"].split())
+    said = "`max_epochs={mnist}` on MNIST, {fashion} on Fashion- and Kuzushiji-MNIST and {cifar10} on CIFAR-10"
+    assert said.format(**pooled) in page
+    assert DEFAULTS["consistency", "dense"].epochs == DEFAULTS["consistency", "residual"].epochs == 60
+    times = Counter((row["dataset"], row["network"]) for row in runs)
+    assert [key for key, n in times.items() if n != 3] == [("cifar10", "pooled")]  # "means of three runs"
+    assert times["cifar10", "pooled"] == 1  # "a single run", on both pages
+    fewest, *_, most = sorted(map(int, pooled.values()))
+    assert f"today in {fewest} to {most} epochs (CIFAR-10: a single run)" in " ".join(PAGES["README.md"].split())
+
+
 def test_mnist_came_out_as_expected():
     for trials in result("mnist")["methods"].values():
         assert abs(np.mean(trials["last_epoch"]) - trials["expected"]) < 2
@@ -982,6 +1000,14 @@ def command_help() -> str:
         )
         parts += [f"## naysayer {name}", "", "```text", command.get_help(context), "```", ""]
     return "\n".join(parts)
+
+
+def test_the_command_and_readme_name_every_experiment():
+    (parameter,) = (one for one in get_command(cli.app).commands["reproduce"].params if one.name == "names")
+    listed = re.findall(r"\w+", PAGES["README.md"].partition("naysayer reproduce table3")[2].partition("\n")[0])
+    for name in EXPERIMENTS:
+        assert name in re.findall(r"\w+", parameter.help), name
+        assert name in ("table3", *listed), name
 
 
 def test_command_page_is_current():
