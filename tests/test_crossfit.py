@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from naysayer.models.crossfit import deal, others, predict_held_out, split
+from helpers import raises
+from naysayer.models.crossfit import check_groups, deal, halves, others, predict_held_out, split
 
 
 @pytest.mark.parametrize("n", [5, 7, 23])
@@ -62,3 +63,50 @@ def test_each_row_is_predicted_by_one_model_that_has_not_seen_it():
 def test_rows_that_no_part_holds_out_are_not_predicted():
     predicted = predict_held_out([np.array([3]), np.array([0, 1])], 5, lambda part, rows: np.full(len(rows), 7))
     np.testing.assert_array_equal(predicted, [7, 7, -1, 7, -1])
+
+
+# ---- rows about the same example ----------------------------------------------------------------------------------
+
+
+def some_groups(rng, n_rows):
+    """Groups of one to seven rows, in any order."""
+    sizes = rng.integers(1, 8, n_rows)
+    groups = np.repeat(np.arange(n_rows), sizes)[:n_rows]
+    return rng.permutation(groups)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_run_learns_from_a_group_of_which_it_holds_rows_out(seed):
+    rng = np.random.default_rng(seed)
+    groups = some_groups(rng, 60)
+    rows, held_out = split(rng, 60, n_runs=12, n_held_out=12, groups=groups)
+    assert held_out.shape == (12, 12)
+    for learned, judged in zip(rows, held_out):
+        assert not set(groups[learned]) & set(groups[judged])
+        assert len(set(learned)) == len(learned)
+    np.testing.assert_array_equal(np.sort(held_out[:5].ravel()), np.arange(60))  # each once before any comes again
+    assert rows.shape[1] > 60 - 12 - 2 * 7
+
+
+def test_groups_of_one_row_each_change_nothing_but_the_order():
+    rows, held_out = split(np.random.default_rng(0), 10, n_runs=3, n_held_out=4, groups=np.arange(10))
+    for learned, judged in zip(rows, held_out):
+        np.testing.assert_array_equal(np.sort([*learned, *judged]), np.arange(10))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_halves_share_no_group(seed):
+    rng = np.random.default_rng(seed)
+    groups = some_groups(rng, 41)
+    one, other = halves(rng, 41, groups)
+    assert not set(groups[one]) & set(groups[other])
+    np.testing.assert_array_equal(np.sort([*one, *other]), np.arange(41))
+    assert abs(len(one) - len(other)) <= 7
+
+
+def test_groups_refused():
+    with raises("`groups` must have a name for each of 3 rows; got the shape (2,)"):
+        check_groups(["a", "b"], np.ones(3, dtype=bool))
+    with raises("`groups` must name at least 2 groups of labelled rows; got 1; leave it out"):
+        check_groups(["a", "b", "a"], np.array([True, False, True]))
+    assert check_groups(["a", "b", "a"], np.array([True, True, False])) is None  # nothing repeats

@@ -67,7 +67,7 @@ def train_boosted(X, labels, weight=None, transition=None):
 
 TRAIN = {
     "networks": train_networks,
-    "forest": lambda X, labels, weight=None, q=None: Forest.train(examples(X, labels, weight, q), 3),
+    "forest": lambda X, labels, weight=None, q=None: Forest.train(examples(X, labels, weight, q), 3, PARTS),
     "boosting": pytest.param(
         train_boosted, marks=pytest.mark.skipif(not boosting.is_available(), reason="needs LightGBM")
     ),
@@ -149,7 +149,7 @@ def test_what_no_member_was_saved_as_is_refused():
 
 def test_a_forest_of_two_rows_has_held_them_out():
     X, _, labels = blobs()
-    forest, held_out = Forest.train(examples(X[:2], labels[:2]), 0)
+    forest, held_out = Forest.train(examples(X[:2], labels[:2]), 0, PARTS)
     assert np.isfinite(held_out).all()
     assert np.isfinite(forest.probabilities(X)).all()
 

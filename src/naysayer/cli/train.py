@@ -82,6 +82,14 @@ def train(
     image: Image = None,
     text: Text = None,
     views: Views = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column that names what a row is about, where several rows are about the same: they are held out "
+            "together, and the name is not learned from; default: the only column of pictures or texts.",
+        ),
+    ] = None,
     delimiter: Delimiter = None,
     method: Annotated[
         str,
@@ -172,10 +180,12 @@ def train(
         labels = trainers.LabelOptions(label, words(classes), ordinary, delimiter)
         if streamed and report is not None:
             raise ValueError("--report needs all rows in memory; leave it out, or train on one file")
+        if streamed and group is not None:
+            raise ValueError("--group needs all rows in memory; leave it out, or train on one file")
         if streamed:
             learned = trainers.on_stream(table, labels, columns, settings, views, memory, restart)
         else:
-            learned = trainers.on_table(place, labels, columns, settings, views, restart)
+            learned = trainers.on_table(place, labels, columns, group, settings, views, restart)
     if learned is not None:
         _save(learned, out, as_json)
     if learned is not None and report is not None:  # last: nothing that was learned or said can be lost by it

@@ -18,6 +18,7 @@ from naysayer.common.launched import launched
 if TYPE_CHECKING:
     from naysayer.cli.places import LabelledTable
     from naysayer.collect.learn import Trained
+    from naysayer.data.tables import DataTable
     from naysayer.features.tables import Columns, TableEncoder
     from naysayer.models.classifier import ComplementaryClassifier
     from naysayer.models.encoded import EncodedModel
@@ -116,7 +117,13 @@ def _said_of_answers(trained: Trained) -> str:
 
 
 def on_table(
-    place: str, labels: LabelOptions, columns: Columns, settings: dict[str, Any], views: int | None, restart: bool
+    place: str,
+    labels: LabelOptions,
+    columns: Columns,
+    group: str | None,
+    settings: dict[str, Any],
+    views: int | None,
+    restart: bool,
 ) -> Learned | None:
     """Train on a table; None in a process that only helps the first one, which saves and tells."""
     import numpy as np
@@ -135,13 +142,20 @@ def on_table(
         _drop_checkpoint(settings["checkpoint"])
     encoder = TableEncoder(device=settings["device"], verbose=1, views=views)
     with _telling() as notes:
-        X = encoder.fit_transform(labelled.examples, columns.without(labelled.label))
+        if group == labelled.label:
+            raise ValueError(f"a column must have one use; {group!r} is the label; name another one: --group")
+        used = columns.without(labelled.label)
+        if group is not None and group not in (*columns.image, *columns.text):
+            used = used.without(group)  # by which rows are known, and no more
+        X = encoder.fit_transform(labelled.examples, used)
+        groups, grouped = _groups(labelled.examples, group, encoder)
         classes = np.arange(len(labelled.classes))
         model = ComplementaryClassifier(**settings, classes=classes, standardize=not encoder.balanced, verbose=1)
         if launched():
-            from_first(lambda: (X, labelled.y_bar, len(classes), not encoder.balanced))
-        model.fit(X, labelled.y_bar)
+            from_first(lambda: (X, labelled.y_bar, groups, len(classes), not encoder.balanced))
+        model.fit(X, labelled.y_bar, groups=groups)
     model.classes_, model.classes = np.array(labelled.classes), None
+    notes += grouped
 
     def evidence() -> Evidence:
         from naysayer.report import Evidence
@@ -152,6 +166,23 @@ def on_table(
     labelled_rows = row_digests(labelled.examples, encoder.columns)[says_something(labelled.y_bar)]
     learned.model.about["rows_learned"] = remember(labelled_rows)
     return learned
+
+
+def _groups(table: DataTable, group: str | None, encoder: TableEncoder) -> tuple[Any, list[str]]:
+    """What rows are about, (N,), and what to say of it; None where no two rows are about the same.
+
+    Rows with the same picture, or the same text, are about one example, if there is one such column.
+    """
+    from naysayer.data.tables import texts_of
+
+    if group is None and len(encoder.blocks) != 1:
+        return None, []
+    name = encoder.blocks[0] if group is None else group
+    said = texts_of(table.column(name))
+    n_named, n_groups = len(said) - said.count(None), len({text for text in said if text is not None})
+    if group is None and n_named == n_groups:
+        return None, []
+    return said, [f"{n_named:,} rows are about {n_groups:,} of {name!r}; those of one are held out together"]
 
 
 def on_stream(
@@ -197,10 +228,11 @@ def _train_along(settings: dict[str, Any]) -> None:
     from naysayer.models.classifier import ComplementaryClassifier
 
     given: Any = processes.from_first(lambda: None)
-    X, y_bar, n_classes, standardize = given
+    X, y_bar, groups, n_classes, standardize = given
+    model = ComplementaryClassifier(**settings, classes=np.arange(n_classes), standardize=standardize)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ComplementaryClassifier(**settings, classes=np.arange(n_classes), standardize=standardize).fit(X, y_bar)
+        model.fit(X, y_bar, groups=groups)
 
 
 def _drop_checkpoint(folder: Path) -> None:

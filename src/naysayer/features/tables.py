@@ -397,6 +397,11 @@ class TableEncoder:
         return [column.name for column in self._columns if isinstance(column, PhotoBlock)]
 
     @property
+    def blocks(self) -> list[str]:
+        """The columns of pictures and of texts."""
+        return [column.name for column in self._columns if isinstance(column, ColumnBlock)]
+
+    @property
     def columns(self) -> list[str]:
         """The columns that are encoded."""
         return [column.name for column in self._columns]

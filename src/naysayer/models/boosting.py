@@ -25,6 +25,7 @@ from naysayer.labels.kinds import is_ordinary
 from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
+from naysayer.models.crossfit import check_groups, others, shuffled
 from naysayer.models.saving import read_estimator, write_estimator
 from naysayer.objectives import Forward, GradientAscent, NonNegative, Objective, Unbiased
 
@@ -192,10 +193,11 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y_bar: Any, sample_weight: Any = None) -> BoostedClassifier:
+    def fit(self, X: Any, y_bar: Any, sample_weight: Any = None, groups: Any = None) -> BoostedClassifier:
         """Learn from features (N, D), dense or sparse, and (N,) class values or an (N, K) ruled-out matrix.
 
-        `sample_weight` (N,) says how many times each example counts, where rounds are chosen too.
+        `sample_weight` (N,) says how many times each example counts, where rounds are chosen too; rows that have the
+        same name in `groups` (N,) are about one example, and held out together.
         """
         X = self._take(X, reset=True)
         labels, self.classes_ = encode_labels(y_bar, self.classes)
@@ -209,10 +211,19 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
         said = np.flatnonzero(says if times is None else says & (times > 0))
         if len(said) == 0:
             raise ValueError("`y_bar` must rule out a class in at least one row; got none")
-        order = rng.permutation(said)
+        mask = np.zeros(len(labels), dtype=bool)
+        mask[said] = True
+        together = None if groups is None else check_groups(groups, mask)
         n_held_out = int(self.validation_fraction * len(said))
-        held_out, rows = np.split(order, [n_held_out])
-        choosing, judging = held_out[::2], held_out[1::2]  # a label that chose the rounds cannot judge them
+        held_out, rows = np.split(shuffled(rng, together, len(said)), [n_held_out])
+        turn = np.arange(n_held_out)
+        if together is not None:
+            rows = others(rows, held_out, together)
+            turn = np.unique(together[held_out], return_inverse=True)[1]
+        held_out, rows = said[held_out], said[rows]
+        choosing, judging = held_out[turn % 2 == 0], held_out[turn % 2 == 1]  # what chose the rounds cannot judge them
+        if len(rows) == 0:
+            raise ValueError("`groups` must leave rows to learn from when some are held out; leave it out")
         seed = int(rng.integers(2**31 - 1))
         self.history_: dict[str, Floats] = {}
         self.estimated_accuracy_: Interval | None = None

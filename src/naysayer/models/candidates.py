@@ -20,7 +20,7 @@ from naysayer.engine.networks import NETWORKS
 from naysayer.engine.recipe import RECIPES, Recipe
 from naysayer.losses import Loss
 from naysayer.models import boosting
-from naysayer.models.crossfit import split
+from naysayer.models.crossfit import Groups, halves, split
 from naysayer.models.defaults import ALONE, Defaults, defaults_of, is_consistency, kind_of, made
 from naysayer.models.members import MOST_COMPONENTS, Examples
 from naysayer.names import OTHERS
@@ -260,7 +260,9 @@ class Candidates:
         """Whether a member has one run: a residual network takes too long for more."""
         return self.n_seeds == "auto" and any(candidate.kind in ALONE for candidate in candidates)
 
-    def _parts(self, n: int, candidates: Sequence[Candidate], rng: np.random.Generator) -> Parts:
+    def _parts(
+        self, n: int, candidates: Sequence[Candidate], rng: np.random.Generator, groups: Groups | None = None
+    ) -> Parts:
         """Say which rows each run learns from and holds out; a row is held out several times, or by a single run."""
         share = self._share_held_out(candidates)
         n_runs = round((4 if n <= 2_000 else 2) / share) if self.n_seeds == "auto" else self.n_seeds
@@ -269,16 +271,33 @@ class Candidates:
         most = max(1, MOST_HELD_OUT // len(self.classes_))
         n_held_out = min(n - 1, most, max(1, round(share * n)))
         if self.patience is None or n < 4:  # too few to choose an epoch and to judge it
-            return Parts(seeds, *split(rng, n, len(seeds), n_held_out))
-        halves = np.array_split(rng.permutation(n), 2)  # what chooses in one run judges in none
-        each = [split(rng, len(half), len(seeds), min(len(half) - 1, max(1, n_held_out // 2))) for half in halves]
-        rows, held_out = ([half[part[i]] for half, part in zip(halves, each)] for i in (0, 1))
-        return Parts(seeds, np.hstack(rows), np.hstack(held_out), held_out[0])
+            return Parts(seeds, *_learning(*split(rng, n, len(seeds), n_held_out, groups)))
+        both = halves(rng, n, groups)  # what chooses in one run judges in none
+        each = [
+            split(rng, len(half), len(seeds), min(len(half) - 1, max(1, n_held_out // 2)), _at(groups, half))
+            for half in both
+        ]
+        rows, held_out = ([half[part[i]] for half, part in zip(both, each)] for i in (0, 1))
+        return Parts(seeds, *_learning(np.hstack(rows), np.hstack(held_out)), held_out[0])
 
 
 def network_name(network: Network | None) -> str | None:
     """The name of a network, if it has one."""
     return network if isinstance(network, str) else None
+
+
+def _at(groups: Groups | None, rows: NDArray[np.int64]) -> Groups | None:
+    return None if groups is None else groups[rows]
+
+
+def _learning(rows: NDArray[np.int64], held_out: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Check that there is something to learn from."""
+    if rows.shape[1] == 0:
+        raise ValueError(
+            "`groups` must leave rows to learn from when some groups are held out; got too few, or too large ones; "
+            "leave `groups` out, or lower `validation_fraction`"
+        )
+    return rows, held_out
 
 
 def _same_matrix(one: Any, other: Any) -> bool:

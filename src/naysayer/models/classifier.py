@@ -33,6 +33,7 @@ from naysayer.measure.planning import labels_to_show
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin
 from naysayer.models.candidates import Network
+from naysayer.models.crossfit import check_groups
 from naysayer.models.inputs import Inputs
 from naysayer.models.members import Examples, member_from_dict
 from naysayer.models.pooling import HeldOut, Pool
@@ -191,7 +192,9 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
 
     # ---- learning -------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y_bar: Any = None, sample_weight: ArrayLike | None = None) -> ComplementaryClassifier:
+    def fit(
+        self, X: Any, y_bar: Any = None, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> ComplementaryClassifier:
         """Learn from features and labels.
 
         Parameters
@@ -201,22 +204,26 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         y_bar : (N,) class values, "not this class"; texts such as "!cat", where plain ones say what an example is; or
             (N, K) ruled-out rows. Examples of which nothing is known help by where they lie.
         sample_weight : (N,) how many times each example counts; None: once.
+        groups : (N,) names, the same for rows that are about one example, such as several answers about one photo. They
+            are held out together: a run that has seen an example cannot judge it. A missing name is of one row alone.
         """
         self._deadline = self._check_time_limit()
         self.__dict__.pop("_course", None)  # of partial_fit
         if isinstance(X, Stream):
+            if groups is not None:
+                raise ValueError("`groups` must be None where `X` is a stream; pass arrays")
             return fit_stream(self, X, y_bar, sample_weight)
-        examples = self._examples(X, y_bar, sample_weight)
+        examples = self._examples(X, y_bar, sample_weight, groups)
         rng = generator(self._seed())
         candidates = self._candidates(examples)
-        parts = self._parts(len(examples.labels), candidates, rng)
+        parts = self._parts(len(examples.labels), candidates, rng, examples.groups)
         if self.warm_start:
             parts = self._go_on(examples, parts)
         trained, interrupted = self._train(candidates, parts, examples)
         held_out = [one.held_out for one in trained]
         told = examples.labels, len(self.classes_), self.transition
         belief = [one.member.belief for one in trained]
-        self._keep(trained, HeldOut(held_out, *told, len(parts.seeds), rng, examples.weight, belief))
+        self._keep(trained, HeldOut(held_out, *told, len(parts.seeds), rng, examples.weight, belief, examples.groups))
         if interrupted:
             warnings.warn("training was interrupted; what was trained is kept", stacklevel=2)
         else:
@@ -250,8 +257,8 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         """
         return partial_fit(self, X, y_bar, classes, sample_weight)
 
-    def _examples(self, X: Any, y_bar: Any, sample_weight: Any) -> Examples:
-        """Check features, labels and weights, part those of which nothing is known, and scale the features."""
+    def _examples(self, X: Any, y_bar: Any, sample_weight: Any, groups: Any) -> Examples:
+        """Check features, labels, weights and groups, part those of which nothing is known, and scale the features."""
         inputs = self._take(X, reset=True)
         labels, self.classes_ = encode_labels(y_bar, self.classes)
         if len(labels) != len(inputs):
@@ -272,7 +279,8 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         other = counts & ~known
         weights = [None if weight is None else weight[rows.numpy()] for rows in (known, other)]
         told = labels[said], weights[0], len(self.classes_), self.transition
-        return Examples(scaled[known], *told, scaled[other], weights[1])
+        together = None if groups is None else check_groups(groups, np.asarray(said))
+        return Examples(scaled[known], *told, scaled[other], weights[1], together)
 
     def _keep(self, trained: list[TrainedMember], judge: HeldOut) -> None:
         """Keep the members that have a weight, and tell how accurate they are together."""

@@ -30,6 +30,7 @@ from naysayer.labels import transition as transitions
 from naysayer.labels.kinds import is_ordinary
 from naysayer.labels.weights import inverse_tensor, label_weights
 from naysayer.models.boosting import BoostedClassifier, booster_from_text, booster_to_text
+from naysayer.models.crossfit import Groups, others
 from naysayer.models.objects import describe, rebuild
 from naysayer.models.reduction import label_shares, project_to_simplex
 from naysayer.objectives import Objective, make, name_of
@@ -66,6 +67,7 @@ class Examples(NamedTuple):
     transition: ArrayLike | None
     unlabelled: Tensor  # inputs of which nothing is known
     unlabelled_weight: Floats | None = None
+    groups: Groups | None = None  # (N,) numbers from 0 up; rows of one are about the same example
     stream: Stream | None = None  # if there is one, it has the rows, and the inputs here are those held out
 
 
@@ -144,7 +146,8 @@ class Networks:
 class Forest:
     """Extremely randomised trees that regress the labels, from which P(class | x) follows as in the reduction.
 
-    Each tree learns from a draw of the rows, so a row is predicted by the trees that did not draw it.
+    Each tree learns from a draw of the rows, so a row is predicted by the trees that did not draw it. Where rows are
+    in groups, some of the trees learn without each part, and predict it.
     """
 
     belief: ClassVar[float] = 1.0
@@ -156,24 +159,36 @@ class Forest:
         return project_to_simplex(self.trees.predict(as_table(inputs)) @ self.inverse)
 
     @classmethod
-    def train(cls, examples: Examples, seed: int) -> tuple[Forest, NDArray[np.float32]]:
-        """Train it; give it and its probabilities of rows that trees did not draw, (1, N, K)."""
+    def train(cls, examples: Examples, seed: int, parts: Rows) -> tuple[Forest, NDArray[np.float32]]:
+        """Train it; give it and its probabilities of rows that trees did not learn from, (R, N, K)."""
         labels, n_classes, transition = examples.labels, examples.n_classes, examples.transition
         q = transitions.uniform(n_classes) if transition is None else np.asarray(transition, dtype=np.float64)
-        X, n = as_table(examples.inputs), len(labels)
-        trees = ExtraTreesRegressor(
-            N_TREES,
-            min_samples_leaf=max(1, round(np.sqrt(n) / 8)),
-            max_features=max(1, min(X.shape[1] // 2, max(SPLIT_COLUMNS, round(np.sqrt(X.shape[1]))))),
-            bootstrap=True,
-            max_samples=min(n, TREE_ROWS),
-            n_jobs=-1,
-            random_state=seed,
-        )
+        X, n, weight = as_table(examples.inputs), len(labels), examples.weight
         shares = np.eye(n_classes)[labels] if labels.ndim == 1 else label_shares(labels, q)
-        trees.fit(X, shares, sample_weight=examples.weight)
-        trees.set_params(n_jobs=None)  # threads would add up the trees' predictions in any order
-        forest = cls(trees, transitions.inverse(q, n_classes))
+        inverse = transitions.inverse(q, n_classes)
+
+        def grow(n_trees: int, seed: int, rows: Rows | slice) -> ExtraTreesRegressor:
+            trees = ExtraTreesRegressor(
+                n_trees,
+                min_samples_leaf=max(1, round(np.sqrt(n) / 8)),
+                max_features=max(1, min(X.shape[1] // 2, max(SPLIT_COLUMNS, round(np.sqrt(X.shape[1]))))),
+                bootstrap=True,
+                max_samples=min(len(X[rows]), TREE_ROWS),
+                n_jobs=-1,
+                random_state=seed,
+            )
+            trees.fit(X[rows], shares[rows], sample_weight=None if weight is None else weight[rows])
+            return trees.set_params(n_jobs=None)  # threads would add up the trees' predictions in any order
+
+        if examples.groups is not None:  # a tree draws rows of nearly every group
+            each = max(1, round(N_TREES / len(parts)))
+            grown = [grow(each, seed + i, others(np.arange(n), part, examples.groups)) for i, part in enumerate(parts)]
+            predicted = [(part, project_to_simplex(one.predict(X[part]) @ inverse)) for part, one in zip(parts, grown)]
+            trees = grown[0].set_params(n_estimators=each * len(parts))
+            trees.estimators_ = [tree for one in grown for tree in one.estimators_]
+            return cls(trees, inverse), collect(predicted, n)
+        trees = grow(N_TREES, seed, slice(None))
+        forest = cls(trees, inverse)
         total, times = np.zeros((n, n_classes)), np.zeros((n, 1))
         judged = np.random.default_rng(seed).permutation(n)[:JUDGED_ROWS]
         for tree, drawn in zip(trees.estimators_, trees.estimators_samples_):
@@ -214,7 +229,7 @@ class Boosted:
         for i, part in enumerate(parts):
             if boosters and until is not None and time.monotonic() > until:
                 break
-            rows = np.setdiff1d(everything, part)
+            rows = others(everything, part, examples.groups)
             model = BoostedClassifier(
                 N_ROUNDS,
                 num_leaves=N_LEAVES,
@@ -291,10 +306,10 @@ class Neighbours:
         ties = diags(1.0 / np.asarray(ties.sum(axis=1)).ravel()) @ ties
         total, scores, predicted = np.zeros(likelihood.shape), [], []
         for part in parts:
-            left = likelihood.copy()
-            left[part] = 1.0
+            left, rows = likelihood.copy(), others(np.arange(n), part, examples.groups)
+            left[np.setdiff1d(np.arange(n), rows)] = 1.0
             p = _spread(ties, left, left, N_SPREADS if turns == 0 else 2 * N_SPREADS)
-            shares = class_shares(labels[np.setdiff1d(np.arange(n), part)], n_classes, examples.transition)
+            shares = class_shares(labels[rows], n_classes, examples.transition)
             for _ in range(turns):
                 scores.append(_discriminant(X, _sharpened(ties @ p), shares))
                 p = _spread(ties, left, left * _probabilities_by(scores[-1], X), 2)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from naysayer.labels.weights import inverse_tensor, weights_at
 from naysayer.measure.intervals import Interval, within
 from naysayer.objectives import Forward
 
@@ -95,6 +96,7 @@ class HeldOut:
     n_runs : how many runs of each member predict together in the end.
     rng : deals the rows into groups.
     sample_weight : (N,), if examples count for more or less than one.
+    groups : (N,) numbers from 0 up, if rows of one group are about the same example.
     belief : (C,) how many labels' worth of belief each member has, before any label is seen.
 
     Attributes
@@ -113,6 +115,7 @@ class HeldOut:
         rng: np.random.Generator,
         sample_weight: Floats | None = None,
         belief: Sequence[float] | None = None,
+        groups: NDArray[np.int64] | None = None,
     ) -> None:
         times = np.arange(max(map(len, members)))
         known = np.logical_and.reduce([~np.isnan(p[times % len(p), :, 0]) for p in members])  # (R, N)
@@ -123,7 +126,10 @@ class HeldOut:
         self.labels, self.n_classes, self.transition, self.n_runs = labels[self.rows], n_classes, transition, n_runs
         self.sample_weight = None if sample_weight is None else sample_weight[self.rows]
         self.belief = np.array([*([BELIEF] * len(members) if belief is None else belief), 0.0])  # none in the uniform
-        self._group = rng.permutation(len(self.rows)) % GROUPS
+        self.examples = np.arange(len(self.rows))  # which example a row is about
+        if groups is not None:
+            self.examples = np.unique(groups[self.rows], return_inverse=True)[1]
+        self._group = (rng.permutation(self.examples.max(initial=-1) + 1) % GROUPS)[self.examples]
         self._some = np.flatnonzero(rng.permutation(len(self.rows)) < FIT_ROWS)
         self._likelihood = self._likelihoods()
 
@@ -182,8 +188,21 @@ class HeldOut:
         times = self.known.sum(axis=0)
         share = (1 / times - 1 / self.n_runs) / (1 - 1 / np.maximum(times, 2))
         gain = np.where(times > 1, share * (sure - singly / times), 0.0).mean()
-        wider = float(np.sqrt(2.0 - sure.mean() ** 2))
+        wider = float(np.sqrt(2.0 - sure.mean() ** 2)) * self._wider_by_groups(classes)
         return Predicted(self.rows, classes, max(0.0, float(gain)), wider, probabilities)
+
+    def _wider_by_groups(self, classes: NDArray[np.int64]) -> float:
+        """Say how many times as far bounds are because rows of one example are right, or wrong, together."""
+        if len(np.unique(self.examples)) == len(self.examples):
+            return 1.0
+        labels, named = (torch.from_numpy(np.ascontiguousarray(given)) for given in (self.labels, classes))
+        hit = (
+            weights_at(labels, named, self.n_classes, inverse_tensor(self.transition, self.n_classes)).double().numpy()
+        )
+        weight = np.ones(len(hit)) if self.sample_weight is None else self.sample_weight
+        off = weight * (hit - np.average(hit, weights=weight))
+        together = np.bincount(self.examples, off)
+        return float(np.sqrt(max(1.0, np.square(together).sum() / max(np.square(off).sum(), 1e-12))))
 
 
 def mixture_weights(likelihood: Floats, belief: Floats, count: Floats, n_steps: int = 200) -> Floats:

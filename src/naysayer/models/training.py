@@ -198,7 +198,7 @@ class TrainsCandidates(Candidates):
         self, candidate: Candidate, parts: Parts, examples: Examples
     ) -> tuple[Member, NDArray[np.float32]]:
         if candidate.method == "forest":
-            return Forest.train(examples, parts.seeds[0])
+            return Forest.train(examples, parts.seeds[0], parts.held_out)
         if candidate.method == "boosting":
             return Boosted.train(examples, parts.seeds[0], parts.held_out, self._deadline)
         turns = N_TURNS if candidate.method == "discriminant" else 0
@@ -247,6 +247,7 @@ class TrainsCandidates(Candidates):
             examples.inputs,
             examples.labels,
             examples.weight,
+            examples.groups,
             self.n_seeds,
             self.validation_fraction,
             self.patience,

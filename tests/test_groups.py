@@ -1,0 +1,141 @@
+"""Several rows about one example: what has seen one of them judges none of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import raises
+from naysayer import BoostedClassifier, ComplementaryClassifier, complement
+from naysayer.models.pooling import HeldOut
+
+K, N, TIMES = 3, 60, 6
+LEARN_BY_HEART = ["forward", "forest", "neighbours", "discriminant"]
+pytestmark = [pytest.mark.usefixtures("few_trees"), pytest.mark.filterwarnings("ignore:nothing was learned")]
+
+
+def noise(seed=0):
+    """Examples that say nothing of their classes, each with six answers: whoever has seen one knows its class."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, N).repeat(TIMES)
+    X = rng.normal(size=(N, 4)).repeat(TIMES, axis=0)
+    return X, complement(y, K, random_state=seed), np.arange(N).repeat(TIMES)
+
+
+def fit(method, groups, **options):
+    X, y_bar, _ = noise()
+    options = {"lr": 0.03, "max_epochs": 60, "n_seeds": 6, "device": "cpu", "random_state": 0} | options
+    return ComplementaryClassifier(method, **options).fit(X, y_bar, groups=groups)
+
+
+@pytest.mark.parametrize("method", LEARN_BY_HEART)
+def test_what_has_seen_an_example_seems_to_know_it(method):
+    """So that the next comparison can fail."""
+    assert fit(method, None).estimated_accuracy_.estimate > 0.6
+
+
+@pytest.mark.parametrize("method", [*LEARN_BY_HEART, "linear", "boosting"])
+def test_an_estimate_is_about_examples_that_nobody_has_seen(method):
+    model = fit(method, noise()[2])
+    estimate, low, high = model.estimated_accuracy_
+    assert low < 1 / K < high
+    assert estimate < 0.5
+    assert not model.learned_
+
+
+def test_halves_that_choose_an_epoch_and_judge_it_share_no_example():
+    model = fit("forward", noise()[2], patience=5)
+    assert model.estimated_accuracy_.low < 1 / K
+
+
+def test_names_of_groups_may_be_anything_and_may_be_missing():
+    groups, quick = noise()[2], {"max_epochs": 2, "n_seeds": 2}
+    numbered, named, alone = (
+        fit("linear", given, **quick).estimated_accuracy_ for given in (groups, [f"photo {g}" for g in groups], None)
+    )
+    assert numbered == named != alone
+    for each in (np.arange(N * TIMES), [None] * N * TIMES):
+        assert fit("linear", each, **quick).estimated_accuracy_ == alone
+
+
+def test_rows_of_one_example_that_are_right_together_count_for_less():
+    """Six rows that are all right or all wrong tell as much as one."""
+    rng = np.random.default_rng(0)
+    labels = ~np.eye(K, dtype=bool)[rng.integers(0, K, N).repeat(TIMES)]  # what each is: ordinary labels
+    p = np.tile(np.array([0.5, 0.3, 0.2]), (1, N * TIMES, 1))
+    groups = np.arange(N).repeat(TIMES)
+    wide, narrow = (
+        HeldOut([p], labels, K, None, 1, np.random.default_rng(0), groups=of).predict().wider for of in (groups, None)
+    )
+    assert wide == pytest.approx(np.sqrt(TIMES) * narrow, rel=0.05)
+
+
+@pytest.mark.parametrize("method", ["forest", "linear"])
+def test_a_model_of_groups_comes_back_from_a_file(method, tmp_path):
+    model = fit(method, noise()[2])
+    model.save(tmp_path)
+    X = noise(1)[0]
+    np.testing.assert_array_equal(ComplementaryClassifier.load(tmp_path).predict_proba(X), model.predict_proba(X))
+
+
+def test_groups_that_leave_nothing_to_learn_from_are_refused():
+    groups = np.repeat([0, 1], N * TIMES // 2)
+    with raises("`groups` must leave rows to learn from when some groups are held out; got too few, or too large ones"):
+        fit("linear", np.arange(N * TIMES) % 2, validation_fraction=0.6)
+    assert fit("linear", groups, n_seeds=2, validation_fraction=0.5).estimated_accuracy_.low < 1 / K
+
+
+def test_boosted_trees_hold_out_examples_too():
+    X, y_bar, groups = noise()
+    told = {name: [] for name in ("alone", "together")}
+    for seed in range(5):
+        for name, given in (("alone", None), ("together", groups)):
+            model = BoostedClassifier(100, num_leaves=61, patience=100, random_state=seed).fit(X, y_bar, groups=given)
+            told[name].append(model.estimated_accuracy_.estimate)
+    assert np.mean(told["alone"]) > 0.6
+    assert np.mean(told["together"]) < 0.5
+    with raises("`groups` must leave rows to learn from when some are held out; leave it out"):
+        BoostedClassifier(validation_fraction=0.6).fit(X, y_bar, groups=np.arange(N * TIMES) % 2)
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+
+def write_answers(folder, column):
+    X, y_bar, groups = noise()
+    lines = [",".join([*map(str, x), f"item {g}", f"!{'abc'[k]}"]) for x, k, g in zip(X, y_bar, groups)]
+    (folder / "answers.csv").write_text("\n".join([f"x0,x1,x2,x3,{column},answer", *lines]), encoding="utf8")
+    return folder / "answers.csv"
+
+
+def test_the_command_holds_out_what_is_about_one_example(naysayer, tmp_path):
+    table = write_answers(tmp_path, "photo")
+    asked = ["train", table, "--label", "answer", "--method", "forest", "--device", "cpu", "--json", "--out"]
+    alone = naysayer(*asked, tmp_path / "alone", "--drop", "photo").json
+    assert alone["accuracy"]["low"] > 1 / K
+    done = naysayer(*asked, tmp_path / "model", "--group", "photo")
+    assert done.json["accuracy"]["low"] < 1 / K
+    assert "360 rows are about 60 of 'photo'; those of one are held out together" in done.json["notes"]
+    assert "photo" not in done.json["columns"]
+
+
+def test_rows_with_the_same_text_are_about_one_example(naysayer, tmp_path):
+    texts = [f"the {word} was {what}" for word in ("plot", "cast", "sound", "end") for what in ("fine", "dull", "long")]
+    lines = [f"{text},!{'abc'[i % 3]}" for i, text in enumerate(texts * 3)]
+    (tmp_path / "said.csv").write_text("\n".join(["review,answer", *lines]), encoding="utf8")
+    asked = ["train", tmp_path / "said.csv", "--label", "answer", "--method", "linear", "--epochs", 2, "--json"]
+    done = naysayer(*asked, "--text", "review", "--device", "cpu", "--out", tmp_path / "model")
+    assert "36 rows are about 12 of 'review'; those of one are held out together" in done.json["notes"]
+
+
+def test_a_group_that_cannot_be_is_told_in_one_line(naysayer, tmp_path):
+    table = write_answers(tmp_path, "photo")
+    asked = ["train", table, "--label", "answer", "--out", tmp_path / "model"]
+    for more, words in (
+        (["--group", "foto"], "the table must have a column 'foto' (did you mean 'photo'?)"),
+        (["--group", "photo", "--memory", "16"], "--group needs all rows in memory; leave it out"),
+        (["--group", "answer"], "a column must have one use; 'answer' is the label"),
+    ):
+        done = naysayer(*asked, *more)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert words in done.err
