@@ -232,6 +232,24 @@ def test_saddlepoint_passes_the_mean_smoothly():
     assert intervals.share_below(0.5, np.array([0.0, 0.5, 1.0]), np.array([7, 2, 7])) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("light", [1e-2, 1e-6, 1e-13])
+def test_values_of_little_weight_leave_the_bound_at_the_end(light):
+    """Of four values and more, all but the end's count so little that no share of theirs is sure to be above 0."""
+    ruled_out = np.zeros((53, 10), dtype=bool)
+    ruled_out[:50, 1] = ruled_out[50, 0] = ruled_out[51, [0, 2]] = ruled_out[52, [0, 2, 3]] = True
+    weight, zeros = np.repeat([1.0, light], [50, 3]), np.zeros(53, dtype=int)
+    estimate, low, high = metrics.accuracy_interval(ruled_out, zeros, 10, sample_weight=weight)
+    assert 0 < low < estimate < high == 1
+    _, low, high = metrics.class_prior_interval(ruled_out, 10, sample_weight=weight)
+    assert (low >= 0).all()
+    assert (high <= 1).all()
+    comparison = metrics.compare(ruled_out, zeros, zeros + 4, 10, sample_weight=weight)
+    assert comparison.low < comparison.difference < comparison.high
+    values, counts = np.array([-1.0, -0.5, 0.0, 1.0]), np.array([3.0, light, light, light])
+    assert intervals.lower_bound(values, counts, -1.0, 0.025) == -1
+    assert 0.9 < intervals.tail_at_zero(values + 0.3, counts, -1.0) <= 1
+
+
 def test_interval_of_many_different_values_is_nearly_normal():
     values = np.random.default_rng(0).uniform(size=5000)
     _, low, high = intervals.mean_bounds(values, 0.0, 1.0, 0.025)
