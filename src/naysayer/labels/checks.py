@@ -65,6 +65,8 @@ def check_labels(y_bar: Any, n_classes: int | None = None) -> tuple[NDArray[Any]
         return y_bar, n_classes if n_classes is not None else max(2, int(y_bar.max()) + 1)
     if y_bar.ndim != 2:
         raise ValueError(f"`y_bar` must be (N,) classes or an (N, K) ruled-out matrix; got shape {y_bar.shape}")
+    if y_bar.dtype == object and all(isinstance(value, (bool, np.bool_)) for value in y_bar.flat):
+        y_bar = y_bar.astype(bool)  # a data frame of truth values that may be missing
     if y_bar.dtype != bool:
         if y_bar.dtype.kind not in "iuf" or not np.isin(y_bar, (0, 1)).all():
             raise ValueError("a 2-D `y_bar` must be a ruled-out matrix of True and False; got other values")
