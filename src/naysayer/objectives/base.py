@@ -110,7 +110,8 @@ class Objective(nn.Module):
         self._check_alike(logits.device)
         logits = logits if self.head is None else self.head(logits)
         counts = self._whole(self.count(y_bar, sample_weight))
-        scales = self.scales(counts, *self._shares(counts, y_bar, count=self.training))
+        kinds = counts if type(self).count is Objective.count else self._kinds(y_bar, sample_weight)
+        scales = self.scales(counts, *self._shares(kinds, y_bar, count=self.training))
         risks = self.risks(logits, y_bar, risk.weighted_scales(scales, sample_weight))
         whole = self._whole(risks.detach())
         coefficients, scale = self.correct(whole)
@@ -125,7 +126,7 @@ class Objective(nn.Module):
         logits, y_bar = self._check(logits, y_bar)
         sample_weight = self._check_weights(logits, sample_weight)
         self._check_alike(logits.device)
-        counts = self._whole(self.count(y_bar, sample_weight))
+        counts = self._kinds(y_bar, sample_weight)
         scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
         scales = risk.weighted_scales(scales, sample_weight)
         scores = self.class_scores(logits if self.head is None else self.head(logits))
@@ -178,6 +179,10 @@ class Objective(nn.Module):
     def _whole(self, mine: Tensor) -> Tensor:
         """Sum over the processes of the group, where there is one."""
         return mine if self.reduce is None else self.reduce(mine)
+
+    def _kinds(self, y_bar: Tensor, sample_weight: Tensor | None) -> Tensor:
+        """Count the labels of each kind, which π̄ and α follow from, also where :meth:`count` counts something else."""
+        return self._whole(Objective.count(self, y_bar, sample_weight))
 
     def _check_alike(self, device: torch.device) -> None:
         """Compare the objectives of a group's processes, once: others would silently train something else."""
