@@ -538,6 +538,14 @@ def test_labels_may_be_lists_arrays_or_tensors_of_any_whole_type():
         torch.testing.assert_close(Forward(4)(logits, y), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
+@pytest.mark.parametrize("name", ALL)
+def test_labels_of_any_whole_type_go_through_vmap(name, dtype):
+    logits, y = torch.stack([inputs() @ parameters(), inputs(1) @ parameters()]), torch.tensor([LABELS, LABELS[::-1]])
+    objective = ALL[name](4)
+    torch.testing.assert_close(vmap(objective)(logits, y.to(dtype)), vmap(objective)(logits, y))
+
+
 # ---- anyone's loop --------------------------------------------------------------------------------------------
 
 

@@ -230,7 +230,7 @@ class Objective(nn.Module):
         if plain and y_bar.device.type == "cpu" and not nothing_here:
             checked, _ = check_labels(y_bar, self.n_classes)
             return logits, torch.from_numpy(checked)
-        return logits, y_bar if y_bar.dim() < logits.dim() else y_bar.bool()
+        return logits, y_bar.long() if y_bar.dim() < logits.dim() else y_bar.bool()
 
     def _check_weights(self, logits: Tensor, sample_weight: Any) -> Tensor | None:
         """Check weights as labels are checked, and take them in the type of counts."""
