@@ -7,6 +7,7 @@ import json
 import math
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from torch import nn
@@ -689,6 +690,14 @@ def test_an_example_of_weight_m_counts_as_m_examples(name, labels, q, alpha):
     torch.testing.assert_close(together, torch.stack([objective(logits[i], y, weights[i]) for i in range(2)]))
 
 
+def test_weights_may_be_lists_arrays_or_columns():
+    logits, y = inputs() @ parameters(), torch.tensor(LABELS)
+    expected = Forward(4)(logits, y, TIMES)
+    column = pandas.Series(TIMES.numpy(), index=range(5, 14))  # a part of a longer one
+    for weights in (TIMES.tolist(), TIMES.numpy()[::-1][::-1], TIMES.numpy().astype(np.float32), column):
+        torch.testing.assert_close(Forward(4)(logits, y, weights), expected)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_batch_that_weighs_nothing_pulls_nowhere(name):
     logits = inputs(n_inputs=4).requires_grad_()
@@ -704,6 +713,7 @@ def test_a_batch_that_weighs_nothing_pulls_nowhere(name):
         ([1.0], "`sample_weight` must hold 9 numbers, one per row of `y_bar`; got shape (1,)"),
         ([1.0] * 8 + [-2.0], "`sample_weight` must be finite and not negative; got -2.0"),
         ([1.0] * 8 + [math.nan], "`sample_weight` must be finite and not negative; got nan"),
+        (["a"] * 9, "`sample_weight` must hold numbers; got dtype <U1"),
     ],
 )
 def test_weights_refused(weights, words):

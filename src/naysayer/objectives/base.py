@@ -237,7 +237,10 @@ class Objective(nn.Module):
         if sample_weight is None:
             return None
         if not isinstance(sample_weight, Tensor):
-            sample_weight = torch.as_tensor(sample_weight, device=logits.device)
+            weights = to_numpy(sample_weight)
+            if weights.dtype.kind not in "fiub":
+                raise ValueError(f"`sample_weight` must hold numbers; got dtype {weights.dtype}")
+            sample_weight = torch.tensor(weights, device=logits.device)
         if sample_weight.shape != logits.shape[:-1]:
             raise ValueError(
                 f"`sample_weight` must hold {logits.shape[-2]} numbers, one per row of `y_bar`; "
