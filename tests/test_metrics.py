@@ -460,6 +460,22 @@ def test_compare_uniform_labels_is_the_sign_test():
     assert mirrored == pytest.approx((-result.difference, -result.high, -result.low, result.p_value), abs=1e-9)
 
 
+@pytest.mark.parametrize("right", [10, 9, 7, 5])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_compare_keeps_the_width_of_what_cannot_be(right, sign):
+    """Of an estimate beyond 1 the bounds once met at 1; 0 stays on its side of them."""
+    y_bar, ones = [1] * right + [0] * (10 - right), [1] * 10
+    told = set()
+    for confidence in (0.2, 0.5, 0.9, 0.99, 0.999999):
+        difference, low, high, p = metrics.compare(y_bar, *([0] * 10, ones)[::sign], 10, confidence=confidence)
+        low, high = (low, high) if sign > 0 else (-high, -low)
+        assert -1 <= low < high <= 1
+        assert (low > 0) == (p < 1 - confidence)
+        assert sign * difference == pytest.approx(9 * (2 * right - 10) / 10)
+        told.add(low)
+    assert len(told) > 1 or right == 5
+
+
 def test_compare_equal_predictions():
     result = metrics.compare([0, 1, 2], [1, 2, 2], [1, 2, 2])
     assert (result.difference, result.p_value) == (0.0, 1.0)

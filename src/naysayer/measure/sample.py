@@ -150,7 +150,11 @@ class Sample:
             bounds = widest(bounds, (lows, highs), tail)
             shares = ((lows <= 0).sum() + 1) / (len(lows) + 1), ((highs >= 0).sum() + 1) / (len(highs) + 1)
             tails = [max(*both) for both in zip(tails, shares)]
-        low, high = (float(np.clip(bound, -1.0, 1.0)) for bound in bounds[1:])
+        # An impossible estimate and the bounds on its side of 0 shrink together: cut off, all could be 1, and moved, a
+        # bound could pass 0 against the p-value.
+        beyond = max(1.0, abs(bounds.estimate))
+        low, high = (bound / beyond if bound * bounds.estimate > 0 else bound for bound in bounds[1:])
+        low, high = max(-1.0, float(low)), min(1.0, float(high))
         return bounds.estimate, low, high, float(min(1.0, 2.0 * min(tails)))
 
     def class_prior(self) -> Floats:
