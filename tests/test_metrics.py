@@ -1054,6 +1054,22 @@ def test_parts_give_what_all_examples_give(metric, labels, weighted):
             assert (found[0] == whole).all()
 
 
+@pytest.mark.parametrize("metric", TAKEN)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parts_that_say_or_count_nothing_add_nothing(metric, weighted):
+    y = np.random.default_rng(0).integers(0, 4, 60)
+    y_bar = complement(y, 4, n_labels=2, random_state=0)
+    y_bar[:20] = False
+    taken = [outputs_of(y)[name] for name in TAKEN[metric]]
+    weight = np.repeat([1.0, 2.0, 0.0], 20) if weighted else None
+    known = {} if metric in ("risk", "risk_interval", "reliability") else {"n_classes": 4}
+    whole = flat(getattr(metrics, metric)(y_bar, *taken, sample_weight=weight, **known))
+    parts = np.split(np.arange(60), 3)
+    np.testing.assert_allclose(accumulated(metric, y_bar, taken, parts, weight=weight), whole, rtol=1e-10)
+    with raises("there must be a label that says something; got none so far"):
+        accumulated(metric, y_bar, taken, parts[:1], weight=weight)
+
+
 def test_options_of_a_metric_go_with_its_parts():
     y = np.random.default_rng(0).integers(0, 4, 200)
     y_bar, outputs, parts = complement(y, 4, random_state=0), outputs_of(y), np.array_split(np.arange(200), 3)

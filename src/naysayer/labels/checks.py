@@ -86,8 +86,8 @@ def check_labels(y_bar: Any, n_classes: int | None = None) -> tuple[NDArray[Any]
     return y_bar, y_bar.shape[1]
 
 
-def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
-    """Check the weights of n examples."""
+def check_weight(sample_weight: Any, n: int, *, is_part: bool = False) -> NDArray[np.float64]:
+    """Check the weights of n examples; those of a part of the data may all be 0."""
     weight = to_numpy(sample_weight)
     if weight.ndim != 1 or len(weight) != n:
         raise ValueError(f"`sample_weight` must hold {n} numbers, one per row of `y_bar`; got shape {weight.shape}")
@@ -98,7 +98,7 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
     if wrong.any():
         i = int(np.argmax(wrong))
         raise ValueError(f"`sample_weight` must be finite and not negative; got {weight[i]} at row {i}")
-    if not weight.any():
+    if not is_part and not weight.any():
         raise ValueError("`sample_weight` must be above 0 in at least one row; got only zeros")
     return weight
 
