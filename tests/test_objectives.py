@@ -25,6 +25,7 @@ from naysayer.objectives import (
     NonNegative,
     PairwiseComparison,
     Unbiased,
+    forward,
 )
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -146,6 +147,19 @@ def test_the_max_operator_is_never_negative_where_free_is():
     assert NonNegative(4)(logits, y) >= 0
 
 
+def memory(value):
+    """The largest tensor, and all that is kept for the gradient."""
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with Largest() as largest, saved_tensors_hooks(keep, lambda tensor: tensor):
+        value().backward()
+    return largest.bytes, sum(kept.values())
+
+
 # ---- Forward --------------------------------------------------------------------------------------------------
 
 
@@ -176,6 +190,42 @@ def test_forward_of_sets_with_a_matrix_averages_their_labels():
     sets = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [1, 1, 0, 1]], dtype=bool)
     by_hand = [label[0, [0, 2]].mean(), label[1, 1], -torch.log_softmax(logits, dim=-1)[2, 2]]
     torch.testing.assert_close(Forward(4, q).example_losses(logits, torch.tensor(sets)), torch.stack(by_hand))
+
+
+def wide(n, n_classes):
+    """Methods that mix the classes' probabilities by a matrix, and examples that rule out some classes."""
+    logits = torch.randn(n, n_classes, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    q = transition.noisy(n_classes, 0.1, random_transition(n_classes))
+    return Forward(n_classes, q), objectives.ProbabilityEstimate(n_classes, q, layer=True), logits
+
+
+@pytest.mark.parametrize("layer", [False, True])
+def test_blocks_of_labels_change_nothing(layer, monkeypatch):
+    *made, logits = wide(20, 7)
+    objective, y = made[layer], mixed_sets(20, 7)
+    leaves = [logits, *objective.parameters()]
+    found, together = [], torch.stack([logits, -logits]).detach()
+    for at_once in (forward._AT_ONCE, 3 * 20 * 7, 1):
+        monkeypatch.setattr(forward, "_AT_ONCE", at_once)
+        value = objective.eval()(logits, y)
+        found.append((value, *torch.autograd.grad(value, leaves), vmap(objective)(together, torch.stack([y, y]))))
+        if layer:  # a matrix of its own for each of several batches
+            found[-1] += (objective.head(together), vmap(objective.head)(together))
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("layer", [False, True])
+def test_labels_by_a_matrix_never_form_all_terms(layer, monkeypatch):
+    """With 200 classes they took 20 MB, several times over, for 64 examples."""
+    n, n_classes = 64, 200
+    monkeypatch.setattr(forward, "_AT_ONCE", 8 * n * n_classes)
+    *made, logits = wide(n, n_classes)
+    largest, kept = memory(lambda: made[layer](logits, mixed_sets(n, n_classes)))
+    assert max(largest, kept) <= 40 * n * n_classes * 8
+    monkeypatch.setattr(forward, "_AT_ONCE", n * n_classes**2)  # the measure can fail
+    assert min(memory(lambda: made[layer](logits, mixed_sets(n, n_classes)))) >= n * n_classes**2 * 8
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -252,18 +302,6 @@ def test_pairwise_comparison_never_holds_all_pairs(binary, q):
     objective = PairwiseComparison(n_classes, binary, None if q is None else transition.noisy(n_classes, 0.1))
     logits = torch.randn(n, n_classes, generator=torch.Generator().manual_seed(0), requires_grad=True)
     sets = mixed_sets(n, n_classes)
-
-    def memory(value):
-        """The largest tensor, and all that is kept for the gradient."""
-        kept = {}
-
-        def keep(tensor):
-            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
-
-        with Largest() as largest, saved_tensors_hooks(keep, lambda tensor: tensor):
-            value().backward()
-        return largest.bytes, sum(kept.values())
 
     largest, kept = memory(lambda: objective(logits, sets))
     assert largest <= 14 * n * n_classes * 8
