@@ -87,7 +87,8 @@ def test_labels_in_either_encoding():
     assert single.dtype == np.int64
     assert check_labels([0, 0])[1] == 2  # K is at least 2
     assert check_labels([0, 1], 7)[1] == 7
-    for matrix in ([[0, 1, 0], [0, 0, 0]], [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], torch.tensor([[0, 1, 0], [0, 0, 0]])):
+    kinds = (np.array, torch.tensor, lambda rows: np.array(rows, dtype=bool).astype(object))
+    for matrix in ([[0, 1, 0], [0, 0, 0]], [[0.0, 1.0, 0.0], [0.0] * 3], *(of([[0, 1, 0], [0] * 3]) for of in kinds)):
         sets, n_classes = check_labels(matrix)
         assert sets.dtype == bool
         assert n_classes == 3
@@ -100,6 +101,7 @@ def test_labels_in_either_encoding():
         (np.zeros((2, 2, 2)), None, "`y_bar` must be (N,) classes or an (N, K) ruled-out matrix; got shape (2, 2, 2)"),
         (3, None, "`y_bar` must be (N,) classes or an (N, K) ruled-out matrix; got shape ()"),
         ([[0, 2]], None, "a 2-D `y_bar` must be a ruled-out matrix of True and False; got other values"),
+        (np.array([[None]]), None, "a 2-D `y_bar` must be a ruled-out matrix of True and False; got other values"),
         ([["a", "b"]], None, "a 2-D `y_bar` must be a ruled-out matrix of True and False; got other values"),
         (np.zeros((0, 3), dtype=bool), None, "`y_bar` must hold at least one label; got none"),
         (np.zeros((0, 3)), None, "`y_bar` must hold at least one label; got none"),

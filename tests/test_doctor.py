@@ -362,3 +362,26 @@ def test_several_labels_and_two_classes_go_with_a_transition():
     )
     with raises("`transition` must be (4, 4), one row per class; got (2, 2)"):
         examine(sets, transition=noisy)
+
+
+def with_estimate(seed, true_q=None, confidence=0.95):
+    """Both kinds of label, and a matrix estimated from 200 other examples of BIASED labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(4, size=200)
+    q = transition.estimate(complement(y, 4, transition=BIASED, random_state=rng), y, 4, model="both")
+    y = rng.integers(4, size=20_000)
+    y_bar = complement(y, 4, transition=BIASED if true_q is None else true_q, random_state=rng)
+    eye = np.eye(4, dtype=bool)
+    return np.concatenate([eye[y_bar], ~eye[rng.integers(4, size=5000)]]), 4, None, confidence, q
+
+
+def test_an_estimated_transition_may_be_as_far_off_as_its_pairs_allow():
+    assert alarms(with_estimate, 10) <= rarely(10)
+    assert alarms(lambda seed: (*with_estimate(seed)[:-1], np.asarray(with_estimate(seed)[-1])), 5) > 0.5
+    assert not texts(examine(*with_estimate(0, confidence=1 - 1e-12)), "problem")
+
+
+def test_an_estimated_transition_of_other_labels_is_found():
+    report = examine(*with_estimate(0, transition.biased([1, 2, 3, 6])))
+    assert any("the transition matrix allows" in text for text in texts(report, "problem"))
+    assert report.advice[0] == "The transition matrix does not fit: estimate it anew."

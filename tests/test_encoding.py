@@ -126,6 +126,8 @@ def test_proper_labels_give_no_warning():
         ([1.0, np.nan], None, "must name a class in each row; got nan at row 1; drop that row"),
         ([1.0, np.inf], [0, 1], "got inf at row 1"),
         (["a", None, "b"], None, "got None at row 1"),
+        (["a", "b", np.nan, "a"], None, "must name a class in each row; got nan at row 2; drop that row"),
+        (("a", np.float32("nan")), ["a", "b"], "must name a class in each row; got nan at row 1; drop that row"),
         (pd.Series([1, None, 2], dtype="Int64"), None, "must name a class in each row"),
         (["a", " "], ["a", "b"], "must name a class in each row; got blank text at row 1"),
         (np.array([1, "a"], dtype=object), None, "class values of one kind, that can be sorted; got int and str"),
@@ -145,6 +147,7 @@ def test_proper_labels_give_no_warning():
         (["!a", "!d"], ["a", "b", "c"], "must name known classes (a, b, c); got 'd' at row 1"),
         (["!New York !Los Angeles", "Rome"], None, "'!New York !Los Angeles' at row 0 names 'New York', or a mark is"),
         (["a"], ["a", None], "`classes` must not hold missing values; got one at place 1"),
+        (["a"], ["a", "b", np.nan], "`classes` must not hold missing values; got one at place 2"),
     ],
 )
 def test_errors(y_bar, classes, words):

@@ -294,8 +294,18 @@ def test_a_missing_value_of_pandas_says_nothing():
     column = pandas.Series(["!cat", None, "dog"], dtype="string")
     np.testing.assert_array_equal(ruled_out(column, ANIMALS), np.array([[0, 1, 0], [0, 0, 0], [1, 1, 0]], dtype=bool))
     assert is_missing(pandas.NA)
+    assert is_missing(np.float32("nan"))
     assert not is_missing(0)
     assert not is_missing("0")
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, "Int64", object])
+def test_whole_numbers_may_have_gaps(dtype):
+    column = pandas.Series([1, None, 2], dtype=dtype)
+    np.testing.assert_array_equal(ruled_out(column, [0, 1, 2]), [[1, 0, 1], [0, 0, 0], [1, 1, 0]])
+    np.testing.assert_array_equal(ruled_out([{1.0, 2.0}, 0.0], ["0.0", "1", "2"]), [[1, 0, 0], [0, 1, 1]])
+    with raises("`labels` must name known classes (0, 1, 2); got '1.5' at row 1"):
+        ruled_out([1.0, 1.5], [0, 1, 2])
 
 
 def test_classes_need_not_be_texts():

@@ -412,6 +412,20 @@ def test_op_is_cpe_i_with_the_other_sign(labels):
 
 
 @float64
+@pytest.mark.parametrize("weights", [None, torch.arange(9)])
+def test_class_risks_of_scarce_are_those_of_its_loss(weights):
+    """Of batches of single labels and of both kinds, also after it has seen others."""
+    rng, scarce, free = np.random.default_rng(0), OBJECTIVES["scarce"](4), Unbiased(4, one_versus_rest)
+    for _ in range(3):
+        logits, y = torch.tensor(rng.normal(size=(9, 4))), rng.integers(4, size=9)
+        for labels in (y, np.concatenate([as_sets(y[:5], 4), is_rows(y[5:], 4)])):
+            expected = free.class_risks(logits, labels, weights)
+            torch.testing.assert_close(scarce.class_risks(logits, labels, weights), expected)
+            scarce(logits, labels, weights)
+            free(logits, labels, weights)
+
+
+@float64
 def test_scarce_by_the_shares_of_labels_is_free_with_parts_corrected():
     g, rows = some_rows(5, "single", n=200)
     logits, y = torch.tensor(g), torch.tensor(rows.argmax(axis=1))

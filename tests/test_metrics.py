@@ -232,6 +232,24 @@ def test_saddlepoint_passes_the_mean_smoothly():
     assert intervals.share_below(0.5, np.array([0.0, 0.5, 1.0]), np.array([7, 2, 7])) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("light", [1e-2, 1e-6, 1e-13])
+def test_values_of_little_weight_leave_the_bound_at_the_end(light):
+    """Of four values and more, all but the end's count so little that no share of theirs is sure to be above 0."""
+    ruled_out = np.zeros((53, 10), dtype=bool)
+    ruled_out[:50, 1] = ruled_out[50, 0] = ruled_out[51, [0, 2]] = ruled_out[52, [0, 2, 3]] = True
+    weight, zeros = np.repeat([1.0, light], [50, 3]), np.zeros(53, dtype=int)
+    estimate, low, high = metrics.accuracy_interval(ruled_out, zeros, 10, sample_weight=weight)
+    assert 0 < low < estimate < high == 1
+    _, low, high = metrics.class_prior_interval(ruled_out, 10, sample_weight=weight)
+    assert (low >= 0).all()
+    assert (high <= 1).all()
+    comparison = metrics.compare(ruled_out, zeros, zeros + 4, 10, sample_weight=weight)
+    assert comparison.low < comparison.difference < comparison.high
+    values, counts = np.array([-1.0, -0.5, 0.0, 1.0]), np.array([3.0, light, light, light])
+    assert intervals.lower_bound(values, counts, -1.0, 0.025) == -1
+    assert 0.9 < intervals.tail_at_zero(values + 0.3, counts, -1.0) <= 1
+
+
 def test_interval_of_many_different_values_is_nearly_normal():
     values = np.random.default_rng(0).uniform(size=5000)
     _, low, high = intervals.mean_bounds(values, 0.0, 1.0, 0.025)
@@ -440,6 +458,22 @@ def test_compare_uniform_labels_is_the_sign_test():
     assert result.low < result.difference < result.high
     mirrored = metrics.compare(y_bar, b, a, 4)
     assert mirrored == pytest.approx((-result.difference, -result.high, -result.low, result.p_value), abs=1e-9)
+
+
+@pytest.mark.parametrize("right", [10, 9, 7, 5])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_compare_keeps_the_width_of_what_cannot_be(right, sign):
+    """Of an estimate beyond 1 the bounds once met at 1; 0 stays on its side of them."""
+    y_bar, ones = [1] * right + [0] * (10 - right), [1] * 10
+    told = set()
+    for confidence in (0.2, 0.5, 0.9, 0.99, 0.999999):
+        difference, low, high, p = metrics.compare(y_bar, *([0] * 10, ones)[::sign], 10, confidence=confidence)
+        low, high = (low, high) if sign > 0 else (-high, -low)
+        assert -1 <= low < high <= 1
+        assert (low > 0) == (p < 1 - confidence)
+        assert sign * difference == pytest.approx(9 * (2 * right - 10) / 10)
+        told.add(low)
+    assert len(told) > 1 or right == 5
 
 
 def test_compare_equal_predictions():
@@ -1018,6 +1052,22 @@ def test_parts_give_what_all_examples_give(metric, labels, weighted):
         assert all((one == found[0])[~np.isnan(one)].all() for one in found)
         if labels == "single":  # whose weights are whole numbers, so that every sum is exact
             assert (found[0] == whole).all()
+
+
+@pytest.mark.parametrize("metric", TAKEN)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parts_that_say_or_count_nothing_add_nothing(metric, weighted):
+    y = np.random.default_rng(0).integers(0, 4, 60)
+    y_bar = complement(y, 4, n_labels=2, random_state=0)
+    y_bar[:20] = False
+    taken = [outputs_of(y)[name] for name in TAKEN[metric]]
+    weight = np.repeat([1.0, 2.0, 0.0], 20) if weighted else None
+    known = {} if metric in ("risk", "risk_interval", "reliability") else {"n_classes": 4}
+    whole = flat(getattr(metrics, metric)(y_bar, *taken, sample_weight=weight, **known))
+    parts = np.split(np.arange(60), 3)
+    np.testing.assert_allclose(accumulated(metric, y_bar, taken, parts, weight=weight), whole, rtol=1e-10)
+    with raises("there must be a label that says something; got none so far"):
+        accumulated(metric, y_bar, taken, parts[:1], weight=weight)
 
 
 def test_options_of_a_metric_go_with_its_parts():

@@ -7,6 +7,7 @@ import json
 import math
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from torch import nn
@@ -24,6 +25,7 @@ from naysayer.objectives import (
     NonNegative,
     PairwiseComparison,
     Unbiased,
+    forward,
 )
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -145,6 +147,19 @@ def test_the_max_operator_is_never_negative_where_free_is():
     assert NonNegative(4)(logits, y) >= 0
 
 
+def memory(value):
+    """The largest tensor, and all that is kept for the gradient."""
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with Largest() as largest, saved_tensors_hooks(keep, lambda tensor: tensor):
+        value().backward()
+    return largest.bytes, sum(kept.values())
+
+
 # ---- Forward --------------------------------------------------------------------------------------------------
 
 
@@ -175,6 +190,42 @@ def test_forward_of_sets_with_a_matrix_averages_their_labels():
     sets = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [1, 1, 0, 1]], dtype=bool)
     by_hand = [label[0, [0, 2]].mean(), label[1, 1], -torch.log_softmax(logits, dim=-1)[2, 2]]
     torch.testing.assert_close(Forward(4, q).example_losses(logits, torch.tensor(sets)), torch.stack(by_hand))
+
+
+def wide(n, n_classes):
+    """Methods that mix the classes' probabilities by a matrix, and examples that rule out some classes."""
+    logits = torch.randn(n, n_classes, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    q = transition.noisy(n_classes, 0.1, random_transition(n_classes))
+    return Forward(n_classes, q), objectives.ProbabilityEstimate(n_classes, q, layer=True), logits
+
+
+@pytest.mark.parametrize("layer", [False, True])
+def test_blocks_of_labels_change_nothing(layer, monkeypatch):
+    *made, logits = wide(20, 7)
+    objective, y = made[layer], mixed_sets(20, 7)
+    leaves = [logits, *objective.parameters()]
+    found, together = [], torch.stack([logits, -logits]).detach()
+    for at_once in (forward._AT_ONCE, 3 * 20 * 7, 1):
+        monkeypatch.setattr(forward, "_AT_ONCE", at_once)
+        value = objective.eval()(logits, y)
+        found.append((value, *torch.autograd.grad(value, leaves), vmap(objective)(together, torch.stack([y, y]))))
+        if layer:  # a matrix of its own for each of several batches
+            found[-1] += (objective.head(together), vmap(objective.head)(together))
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("layer", [False, True])
+def test_labels_by_a_matrix_never_form_all_terms(layer, monkeypatch):
+    """With 200 classes they took 20 MB, several times over, for 64 examples."""
+    n, n_classes = 64, 200
+    monkeypatch.setattr(forward, "_AT_ONCE", 8 * n * n_classes)
+    *made, logits = wide(n, n_classes)
+    largest, kept = memory(lambda: made[layer](logits, mixed_sets(n, n_classes)))
+    assert max(largest, kept) <= 40 * n * n_classes * 8
+    monkeypatch.setattr(forward, "_AT_ONCE", n * n_classes**2)  # the measure can fail
+    assert min(memory(lambda: made[layer](logits, mixed_sets(n, n_classes)))) >= n * n_classes**2 * 8
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -251,18 +302,6 @@ def test_pairwise_comparison_never_holds_all_pairs(binary, q):
     objective = PairwiseComparison(n_classes, binary, None if q is None else transition.noisy(n_classes, 0.1))
     logits = torch.randn(n, n_classes, generator=torch.Generator().manual_seed(0), requires_grad=True)
     sets = mixed_sets(n, n_classes)
-
-    def memory(value):
-        """The largest tensor, and all that is kept for the gradient."""
-        kept = {}
-
-        def keep(tensor):
-            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
-
-        with Largest() as largest, saved_tensors_hooks(keep, lambda tensor: tensor):
-            value().backward()
-        return largest.bytes, sum(kept.values())
 
     largest, kept = memory(lambda: objective(logits, sets))
     assert largest <= 14 * n * n_classes * 8
@@ -538,6 +577,14 @@ def test_labels_may_be_lists_arrays_or_tensors_of_any_whole_type():
         torch.testing.assert_close(Forward(4)(logits, y), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
+@pytest.mark.parametrize("name", ALL)
+def test_labels_of_any_whole_type_go_through_vmap(name, dtype):
+    logits, y = torch.stack([inputs() @ parameters(), inputs(1) @ parameters()]), torch.tensor([LABELS, LABELS[::-1]])
+    objective = ALL[name](4)
+    torch.testing.assert_close(vmap(objective)(logits, y.to(dtype)), vmap(objective)(logits, y))
+
+
 # ---- anyone's loop --------------------------------------------------------------------------------------------
 
 
@@ -681,6 +728,14 @@ def test_an_example_of_weight_m_counts_as_m_examples(name, labels, q, alpha):
     torch.testing.assert_close(together, torch.stack([objective(logits[i], y, weights[i]) for i in range(2)]))
 
 
+def test_weights_may_be_lists_arrays_or_columns():
+    logits, y = inputs() @ parameters(), torch.tensor(LABELS)
+    expected = Forward(4)(logits, y, TIMES)
+    column = pandas.Series(TIMES.numpy(), index=range(5, 14))  # a part of a longer one
+    for weights in (TIMES.tolist(), TIMES.numpy()[::-1][::-1], TIMES.numpy().astype(np.float32), column):
+        torch.testing.assert_close(Forward(4)(logits, y, weights), expected)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_batch_that_weighs_nothing_pulls_nowhere(name):
     logits = inputs(n_inputs=4).requires_grad_()
@@ -696,6 +751,7 @@ def test_a_batch_that_weighs_nothing_pulls_nowhere(name):
         ([1.0], "`sample_weight` must hold 9 numbers, one per row of `y_bar`; got shape (1,)"),
         ([1.0] * 8 + [-2.0], "`sample_weight` must be finite and not negative; got -2.0"),
         ([1.0] * 8 + [math.nan], "`sample_weight` must be finite and not negative; got nan"),
+        (["a"] * 9, "`sample_weight` must hold numbers; got dtype <U1"),
     ],
 )
 def test_weights_refused(weights, words):

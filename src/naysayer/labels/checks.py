@@ -65,6 +65,8 @@ def check_labels(y_bar: Any, n_classes: int | None = None) -> tuple[NDArray[Any]
         return y_bar, n_classes if n_classes is not None else max(2, int(y_bar.max()) + 1)
     if y_bar.ndim != 2:
         raise ValueError(f"`y_bar` must be (N,) classes or an (N, K) ruled-out matrix; got shape {y_bar.shape}")
+    if y_bar.dtype == object and all(isinstance(value, (bool, np.bool_)) for value in y_bar.flat):
+        y_bar = y_bar.astype(bool)  # a data frame of truth values that may be missing
     if y_bar.dtype != bool:
         if y_bar.dtype.kind not in "iuf" or not np.isin(y_bar, (0, 1)).all():
             raise ValueError("a 2-D `y_bar` must be a ruled-out matrix of True and False; got other values")
@@ -84,8 +86,8 @@ def check_labels(y_bar: Any, n_classes: int | None = None) -> tuple[NDArray[Any]
     return y_bar, y_bar.shape[1]
 
 
-def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
-    """Check the weights of n examples."""
+def check_weight(sample_weight: Any, n: int, *, is_part: bool = False) -> NDArray[np.float64]:
+    """Check the weights of n examples; those of a part of the data may all be 0."""
     weight = to_numpy(sample_weight)
     if weight.ndim != 1 or len(weight) != n:
         raise ValueError(f"`sample_weight` must hold {n} numbers, one per row of `y_bar`; got shape {weight.shape}")
@@ -96,7 +98,7 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
     if wrong.any():
         i = int(np.argmax(wrong))
         raise ValueError(f"`sample_weight` must be finite and not negative; got {weight[i]} at row {i}")
-    if not weight.any():
+    if not is_part and not weight.any():
         raise ValueError("`sample_weight` must be above 0 in at least one row; got only zeros")
     return weight
 

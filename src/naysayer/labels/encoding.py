@@ -47,7 +47,7 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
     marked = read_marked(y_bar, values)
     if marked is not None:
         return marked
-    y_bar = to_numpy(y_bar)
+    given, y_bar = y_bar, to_numpy(y_bar)
     if y_bar.ndim == 2 and y_bar.shape[1] == 1 and y_bar.dtype != bool:
         y_bar = column_or_1d(y_bar, warn=True)
     if y_bar.ndim != 1:
@@ -57,7 +57,7 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
         return labels, np.arange(n_classes) if values is None else values
     if len(y_bar) == 0:
         raise ValueError("`y_bar` must hold at least one label; got none")
-    missing = _missing(y_bar)
+    missing = _missing(y_bar, given)
     if missing.any():
         i = int(np.argmax(missing))
         value = str(y_bar[i]).strip() or "blank text"
@@ -113,8 +113,9 @@ def _check_values(classes: ArrayLike) -> NDArray[Any]:
         raise ValueError(f"`classes` must be a list of class values; got shape {values.shape}")
     if len(values) < 2:
         raise ValueError(f"`classes` must hold at least 2 classes; got {len(values)} class{'es' * (len(values) != 1)}")
-    if _missing(values).any():
-        raise ValueError(f"`classes` must not hold missing values; got one at place {int(np.argmax(_missing(values)))}")
+    missing = _missing(values, classes)
+    if missing.any():
+        raise ValueError(f"`classes` must not hold missing values; got one at place {int(np.argmax(missing))}")
     seen: set[Any] = set()
     for value in values.tolist():
         if value in seen:
@@ -129,8 +130,10 @@ def _too_few(named: Iterable[Any]) -> str:
     return f"`y_bar` must name at least 2 classes; got {found}; pass classes=[...] with all of them"
 
 
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which values name no class: NaN, infinity, None, blank text."""
+def _missing(values: NDArray[Any], given: Any) -> NDArray[np.bool_]:
+    """Tell which values name no class: NaN, infinity, None, blank text; `given` is what they were an array of."""
+    if isinstance(given, (list, tuple)) and values.dtype.kind == "U":  # in which NaN has become a text
+        values = np.array(given, dtype=object).ravel()
     if values.dtype.kind == "f":
         return ~np.isfinite(values)
     if values.dtype.kind in "iub":

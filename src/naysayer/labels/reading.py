@@ -71,9 +71,9 @@ def _read_label(label: Any, column: dict[str, int], i: int) -> NDArray[np.bool_]
     if is_missing(label):
         return np.zeros(len(column), dtype=bool)
     if isinstance(label, (list, tuple, set, frozenset)):
-        names, is_not = [str(item) for item in label], False
+        names, is_not = [_text(item, column) for item in label], False
     else:
-        names, is_not = _read_text(str(label).strip(), column, i)
+        names, is_not = _read_text(_text(label, column).strip(), column, i)
     for name in names:
         if name not in column:
             known = ", ".join(list(column)[:8]) + (", ..." if len(column) > 8 else "")
@@ -83,6 +83,14 @@ def _read_label(label: Any, column: dict[str, int], i: int) -> NDArray[np.bool_]
     if row.all():
         raise ValueError(f"`labels` must leave at least one class possible; {label!r} at row {i} rules out all")
     return row
+
+
+def _text(label: Any, column: dict[str, int]) -> str:
+    """Write a label as the classes are written: a gap in a column of whole numbers makes floats of them all."""
+    text = str(label)
+    if text not in column and isinstance(label, (float, np.floating)) and float(label).is_integer():
+        return str(int(label))
+    return text
 
 
 def _read_text(text: str, column: dict[str, int], i: int) -> tuple[list[str], bool]:
@@ -164,6 +172,6 @@ def _quote(name: str) -> str:
 
 def is_missing(label: Any) -> bool:
     """Whether a label says nothing: None, NaN, or blank text."""
-    if label is None or (isinstance(label, float) and np.isnan(label)):
+    if label is None or (isinstance(label, (float, np.floating)) and np.isnan(label)):
         return True
     return (isinstance(label, str) and not label.strip()) or type(label).__name__ == "NAType"

@@ -68,15 +68,18 @@ class Accumulator:
         self._sums, self._ordinary = np.zeros((self.n_classes, self.n_classes)), 0.0
 
     def update(self, y_bar: Any, *outputs: Any, sample_weight: Any = None) -> None:
-        """Add examples: labels, and what the metric takes beside them (predictions, logits or probabilities)."""
+        """Add examples: labels, and what the metric takes beside them (predictions, logits or probabilities).
+
+        Those that say nothing, or weigh nothing, add nothing, also where there are no others.
+        """
         if self.metric in ("risk", "risk_interval"):
             told = y_bar, *self._one(outputs), self.options["loss"], self.transition, sample_weight
-            sample, values, (sums, ordinary) = metrics.example_risks(*told)
+            sample, values, (sums, ordinary) = metrics.example_risks(*told, is_part=True)
             self._totals[0].update(values, sample.sample_weight)
             self._sums, self._ordinary = self._sums + sums, self._ordinary + ordinary
         elif self.metric == "reliability":
             told = y_bar, *self._one(outputs), len(self._tallies), self.transition, sample_weight
-            sample, largest, predicted, bins = metrics.binned(*told)
+            sample, largest, predicted, bins = metrics.binned(*told, is_part=True)
             for b in np.unique(bins).tolist():
                 inside = np.flatnonzero(bins == b)
                 weight = None if sample.sample_weight is None else sample.sample_weight[inside]

@@ -17,10 +17,12 @@ from scipy.stats import binom, binomtest
 
 from naysayer.labels.checks import alike, check_labels, check_transition
 from naysayer.labels.kinds import is_ordinary
+from naysayer.labels.transition import Estimated
 from naysayer.measure import planning
 from naysayer.measure.intervals import tail_probability
 from naysayer.measure.sample import take
 
+_FINER = 2  # than the least tail that counts: the tails that draws of an estimated matrix can tell
 FEW = 10  # labels for each of K - 1 classes; with fewer, nothing can be learned
 
 
@@ -85,7 +87,8 @@ def examine(
     have no value in common, at a confidence that holds for all classes together.
 
     With a transition matrix Q, "not c" has a probability between :math:`\min_y Q_{yc}` and :math:`\max_y Q_{yc}`; a
-    class ruled out significantly more or less often contradicts Q.
+    class ruled out significantly more or less often contradicts Q. Where Q was estimated, these probabilities are
+    averaged over draws of what its pairs leave possible.
 
     Parameters
     ----------
@@ -118,8 +121,9 @@ def examine(
         raise ValueError(f"`class_names` must name each of {found} classes; got {len(names)} names")
     tail = tail_probability(confidence)
     q = None if transition is None else check_transition(transition, found)
-    priors = np.transpose(take(labels, found, transition)[0].class_prior_interval(tail))
-    case = _Case(labels, names, 1.0 - confidence, q)
+    sample, _ = take(labels, found, transition)
+    priors = np.transpose(sample.class_prior_interval(tail))
+    case = _Case(labels, names, 1.0 - confidence, q if sample.estimated is None else sample.estimated)
     counts = zip(case.ruled_out.tolist(), case.named.tolist(), priors.tolist())
     classes = [ClassRow(name, ruled, named, *prior) for name, (ruled, named, prior) in zip(names, counts)]
     findings = [finding for check in _CHECKS for finding in check(case)]
@@ -241,15 +245,27 @@ def _against_matrix(case: _Case) -> Iterator[Finding]:
     counts = case.ruled_out
     if case.kinds["several"]:
         counts = case.complementary[case.sizes == 1].sum(axis=0)
-    low, high = case.transition.min(axis=0), case.transition.max(axis=0)
-    p = 2 * case.n_classes * np.minimum(binom.sf(counts - 1, n, high), binom.cdf(counts, n, low))
-    k = int(np.argmin(p))
+    low, high = _ranges(case.transition, case.level)
+    unseen = isinstance(case.transition, Estimated)  # a tail that no draw reaches
+    tails = [part.sum(axis=0) + unseen for part in (binom.sf(counts - 1, n, high), binom.cdf(counts, n, low))]
+    p = 2 * case.n_classes * np.minimum(*tails) / (len(low) + unseen)
+    k, low, high = int(np.argmin(p)), np.median(low, axis=0), np.median(high, axis=0)
     if p[k] < case.level:
         text = f"{case.names[k]!r} is ruled out in {_percent(counts[k] / n)} of the complementary labels; "
         text += f"the transition matrix allows {_percent(low[k])} to {_percent(high[k])} (p {_probability(p[k])})."
         yield Finding("problem", text)
     else:
         yield Finding("ok", "Each class is ruled out about as often as the transition matrix allows.")
+
+
+def _ranges(q: NDArray[np.float64], level: float) -> NDArray[np.float64]:
+    """The least and the largest probability of each label by Q, or by draws of it: (2, 1 or more, K)."""
+    if not isinstance(q, Estimated):
+        return np.array([[ends(q, axis=0)] for ends in (np.min, np.max)])
+    some = len(q.inverses)  # few of many classes, so that they take little memory
+    n_parts = int(np.ceil(min(_FINER * 2 * q.shape[0] / level / some, 100)))
+    parts = (q.draws(some, seed) for seed in range(n_parts))
+    return np.concatenate([[part.min(axis=1), part.max(axis=1)] for part in parts], axis=1)
 
 
 def _never_ruled_out(case: _Case) -> Iterator[Finding]:

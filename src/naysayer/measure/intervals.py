@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(200)
 _NODES = (1.0 + _NODES) / 2.0  # of [0, 1]
+_LEAST = 1e-14  # of a range: less is nothing
+_FEWEST = 1e-9  # of examples: a value that fewer have is left out, since its share is too small for the root finders
 
 
 class Interval(NamedTuple):
@@ -98,7 +100,9 @@ def lower_bound(values: Floats, counts: NDArray[Any], end: float, tail: float) -
     if len(points) == 2:
         return float(points[0] + width * betaincinv(counts[1], counts[0], tail))
     scaled = (points - points[0]) / width
-    root = brentq(lambda share: share_below(share, scaled, counts) - tail, 1e-14, 1.0 - 1e-14, xtol=1e-14)
+    if share_below(_LEAST, scaled, counts) >= tail:  # of so little weight are all other values
+        return float(points[0])
+    root = brentq(lambda share: share_below(share, scaled, counts) - tail, _LEAST, 1.0 - _LEAST, xtol=_LEAST)
     return float(points[0] + width * root)
 
 
@@ -119,7 +123,8 @@ def _joined(values: Floats, counts: NDArray[Any], end: float) -> tuple[Floats, N
     """Distinct values and their counts, with one more at the end of their range."""
     # Rounded, since the entries of an inverse that should be equal differ in their last digits.
     points, place = np.unique(np.append(values, end).round(10), return_inverse=True)
-    return points, np.bincount(place, weights=np.append(counts, 1))
+    counts = np.bincount(place, weights=np.append(counts, 1))
+    return points[counts > _FEWEST], counts[counts > _FEWEST]
 
 
 def share_below(x: float, points: Floats, counts: NDArray[Any]) -> float:

@@ -391,10 +391,17 @@ class Bin(NamedTuple):
 
 
 def binned(
-    y_bar: ArrayLike, probabilities: Any, n_bins: int, transition: ArrayLike | None, sample_weight: ArrayLike | None
+    y_bar: ArrayLike,
+    probabilities: Any,
+    n_bins: int,
+    transition: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    *,
+    is_part: bool = False,
 ) -> tuple[Sample, Floats, NDArray[np.int64], NDArray[np.int64]]:
     """Give labels, the largest probabilities, the classes that have them, and the bins they fall into."""
-    sample, blocks = read_outputs(y_bar, probabilities, transition, sample_weight, name="probabilities")
+    told = y_bar, probabilities, transition, sample_weight
+    sample, blocks = read_outputs(*told, name="probabilities", is_part=is_part)
     largest, predicted = np.empty(len(sample)), np.empty(len(sample), dtype=np.int64)
     for rows, part in blocks:
         if bool((part < 0).any()) or float((part.sum(dim=1) - 1.0).abs().max()) > 1e-2:
@@ -565,11 +572,17 @@ def _indices(values: NDArray[Any], index: dict[Any, int], *, name: str) -> NDArr
 
 
 def example_risks(
-    y_bar: Any, logits: Any, loss: str | Loss, transition: ArrayLike | None, sample_weight: ArrayLike | None
+    y_bar: Any,
+    logits: Any,
+    loss: str | Loss,
+    transition: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    *,
+    is_part: bool = False,
 ) -> tuple[Sample, Floats, tuple[Floats, float]]:
     """Weighted losses of the examples, (N,), whose mean is the risk; if Q was estimated, losses summed by label."""
     loss = get_loss(loss)
-    sample, blocks = read_outputs(y_bar, logits, transition, sample_weight, name="logits")
+    sample, blocks = read_outputs(y_bar, logits, transition, sample_weight, name="logits", is_part=is_part)
     each = np.ones(len(sample)) if sample.sample_weight is None else sample.sample_weight
     risks, sums, ordinary = np.empty(len(sample)), np.zeros((sample.n_classes, sample.n_classes)), 0.0
     for rows, part in blocks:

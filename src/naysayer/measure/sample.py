@@ -150,7 +150,11 @@ class Sample:
             bounds = widest(bounds, (lows, highs), tail)
             shares = ((lows <= 0).sum() + 1) / (len(lows) + 1), ((highs >= 0).sum() + 1) / (len(highs) + 1)
             tails = [max(*both) for both in zip(tails, shares)]
-        low, high = (float(np.clip(bound, -1.0, 1.0)) for bound in bounds[1:])
+        # An impossible estimate and the bounds on its side of 0 shrink together: cut off, all could be 1, and moved, a
+        # bound could pass 0 against the p-value.
+        beyond = max(1.0, abs(bounds.estimate))
+        low, high = (bound / beyond if bound * bounds.estimate > 0 else bound for bound in bounds[1:])
+        low, high = max(-1.0, float(low)), min(1.0, float(high))
         return bounds.estimate, low, high, float(min(1.0, 2.0 * min(tails)))
 
     def class_prior(self) -> Floats:
@@ -281,27 +285,37 @@ def take(
     n_classes: int,
     transition: ArrayLike | None = None,
     sample_weight: Any = None,
+    *,
+    is_part: bool = False,
     **predictions: NDArray[np.int64],
 ) -> tuple[Sample, list[NDArray[np.int64]]]:
-    """Take labels that were checked, and what was predicted for them, without the rows that say or count nothing."""
+    """Take labels that were checked, and what was predicted for them, without the rows that say or count nothing.
+
+    None may be left where they are a part of the data.
+    """
     for name, classes in predictions.items():
         if len(classes) != len(labels):
             raise ValueError(f"`y_bar` and `{name}` must have the same length; got {len(labels)} and {len(classes)}")
     inverse = None if transition is None else transitions.inverse(transition, n_classes)
     estimated = transition if isinstance(transition, transitions.Estimated) and hasattr(transition, "counts") else None
-    weight = None if sample_weight is None else check_weight(sample_weight, len(labels))
-    kept = informative(labels, weight)
+    weight = None if sample_weight is None else check_weight(sample_weight, len(labels), is_part=is_part)
+    kept = informative(labels, weight, is_part=is_part)
     sample = Sample(labels[kept], n_classes, inverse, None if weight is None else weight[kept], estimated)
     return sample, [classes[kept] for classes in predictions.values()]
 
 
-def informative(labels: NDArray[Any], weight: Floats | None = None) -> NDArray[np.int64] | slice:
-    """Find the rows of checked labels that rule out something and count for something; none at all are an error."""
+def informative(
+    labels: NDArray[Any], weight: Floats | None = None, *, is_part: bool = False
+) -> NDArray[np.int64] | slice:
+    """Find the rows of checked labels that rule out something and count for something.
+
+    None at all are an error, unless the labels are a part of the data.
+    """
     if labels.ndim == 1 and weight is None:
         return slice(None)
     says = np.ones(len(labels), dtype=bool) if labels.ndim == 1 else labels.any(axis=1)
     rows = np.flatnonzero(says if weight is None else says & (weight > 0))
-    if len(rows) == 0:
+    if len(rows) == 0 and not is_part:
         which = "" if weight is None else " whose `sample_weight` is above 0"
         raise ValueError(
             f"`y_bar` must rule out a class in at least one row{which}; got only rows that rule out nothing"
@@ -320,11 +334,17 @@ def read(
         predictions = {name: check_classes(classes, None, name=name) for name, classes in predictions.items()}
         found = max(found, *(int(classes.max()) + 1 for classes in predictions.values()), 0)
     chosen = {name: check_classes(classes, found, name=name) for name, classes in predictions.items()}
-    return take(labels, found, transition, sample_weight, **chosen)
+    return take(labels, found, transition, sample_weight, is_part=False, **chosen)
 
 
 def read_outputs(
-    y_bar: Any, outputs: Any, transition: ArrayLike | None, sample_weight: Any = None, *, name: str
+    y_bar: Any,
+    outputs: Any,
+    transition: ArrayLike | None,
+    sample_weight: Any = None,
+    *,
+    name: str,
+    is_part: bool = False,
 ) -> tuple[Sample, Iterator[tuple[slice, Tensor]]]:
     """Check labels and a model's (N, K) outputs; the latter come back in float64, block by block of the labels."""
     outputs = outputs.detach() if isinstance(outputs, Tensor) else to_numpy(outputs)
@@ -335,7 +355,8 @@ def read_outputs(
         raise ValueError(f"`y_bar` and `{name}` must have the same length; got {len(labels)} and {len(outputs)}")
     if outputs.shape[1] < n_classes or (labels.ndim == 2 and outputs.shape[1] > n_classes):
         raise ValueError(f"`{name}` must have one column per class; got {outputs.shape[1]}, and {n_classes} in `y_bar`")
-    taken, (kept,) = take(labels, outputs.shape[1], transition, sample_weight, rows=np.arange(len(labels)))
+    rows = np.arange(len(labels))
+    taken, (kept,) = take(labels, outputs.shape[1], transition, sample_weight, is_part=is_part, rows=rows)
 
     def blocks() -> Iterator[tuple[slice, Tensor]]:
         for rows in taken.blocks():

@@ -77,7 +77,7 @@ class Tally:
         for p in chosen:
             if len(p) != len(labels):
                 raise ValueError(f"`y_bar` and `y_pred` must have the same length; got {len(labels)} and {len(p)}")
-        weight = None if sample_weight is None else check_weight(sample_weight, len(labels))
+        weight = None if sample_weight is None else check_weight(sample_weight, len(labels), is_part=True)
         self._agree(labels.ndim == 1, weight is not None)
         says = slice(None) if labels.ndim == 1 else np.flatnonzero(labels.any(axis=1))
         if weight is not None:

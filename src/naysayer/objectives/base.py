@@ -110,7 +110,8 @@ class Objective(nn.Module):
         self._check_alike(logits.device)
         logits = logits if self.head is None else self.head(logits)
         counts = self._whole(self.count(y_bar, sample_weight))
-        scales = self.scales(counts, *self._shares(counts, y_bar, count=self.training))
+        kinds = counts if type(self).count is Objective.count else self._kinds(y_bar, sample_weight)
+        scales = self.scales(counts, *self._shares(kinds, y_bar, count=self.training))
         risks = self.risks(logits, y_bar, risk.weighted_scales(scales, sample_weight))
         whole = self._whole(risks.detach())
         coefficients, scale = self.correct(whole)
@@ -125,7 +126,7 @@ class Objective(nn.Module):
         logits, y_bar = self._check(logits, y_bar)
         sample_weight = self._check_weights(logits, sample_weight)
         self._check_alike(logits.device)
-        counts = self._whole(self.count(y_bar, sample_weight))
+        counts = self._kinds(y_bar, sample_weight)
         scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
         scales = risk.weighted_scales(scales, sample_weight)
         scores = self.class_scores(logits if self.head is None else self.head(logits))
@@ -179,6 +180,10 @@ class Objective(nn.Module):
         """Sum over the processes of the group, where there is one."""
         return mine if self.reduce is None else self.reduce(mine)
 
+    def _kinds(self, y_bar: Tensor, sample_weight: Tensor | None) -> Tensor:
+        """Count the labels of each kind, which π̄ and α follow from, also where :meth:`count` counts something else."""
+        return self._whole(Objective.count(self, y_bar, sample_weight))
+
     def _check_alike(self, device: torch.device) -> None:
         """Compare the objectives of a group's processes, once: others would silently train something else."""
         if self._is_alike or self.reduce is None or torch.compiler.is_compiling():
@@ -225,14 +230,17 @@ class Objective(nn.Module):
         if plain and y_bar.device.type == "cpu" and not nothing_here:
             checked, _ = check_labels(y_bar, self.n_classes)
             return logits, torch.from_numpy(checked)
-        return logits, y_bar if y_bar.dim() < logits.dim() else y_bar.bool()
+        return logits, y_bar.long() if y_bar.dim() < logits.dim() else y_bar.bool()
 
     def _check_weights(self, logits: Tensor, sample_weight: Any) -> Tensor | None:
         """Check weights as labels are checked, and take them in the type of counts."""
         if sample_weight is None:
             return None
         if not isinstance(sample_weight, Tensor):
-            sample_weight = torch.as_tensor(sample_weight, device=logits.device)
+            weights = to_numpy(sample_weight)
+            if weights.dtype.kind not in "fiub":
+                raise ValueError(f"`sample_weight` must hold numbers; got dtype {weights.dtype}")
+            sample_weight = torch.tensor(weights, device=logits.device)
         if sample_weight.shape != logits.shape[:-1]:
             raise ValueError(
                 f"`sample_weight` must hold {logits.shape[-2]} numbers, one per row of `y_bar`; "

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from naysayer.labels import transition as transitions
 from naysayer.labels.weights import is_sets, split_kinds
 from naysayer.objectives.base import Objective
-from naysayer.objectives.forward import Forward
+from naysayer.objectives.forward import Forward, in_blocks
 
 SHARPNESS = 10.0  # of scores: a class whose row is met is so much ahead of the next, in log odds
 
@@ -123,7 +123,12 @@ class TransitionLayer(nn.Module):
     def forward(self, logits: Tensor) -> Tensor:
         _check_columns(logits, self.log_rows)
         log_t = torch.log_softmax(self.log_rows + self.shift, dim=-1)  # (..., K, K), leading axes as the logits have
-        return torch.logsumexp(torch.log_softmax(logits, dim=-1).unsqueeze(-1) + log_t.unsqueeze(-3), dim=-2)
+        return in_blocks(_log_mixture, torch.log_softmax(logits, dim=-1), log_t, dim=-1)
+
+
+def _log_mixture(log_p: Tensor, log_t: Tensor) -> Tensor:
+    """Give the labels' log-probabilities by some columns of the matrix: (..., B, K), (..., K, C) → (..., B, C)."""
+    return torch.logsumexp(log_p.unsqueeze(-1) + log_t.unsqueeze(-3), dim=-2)
 
 
 def nearest_row(p: Tensor, rows: Tensor) -> Tensor:

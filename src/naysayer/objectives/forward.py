@@ -6,15 +6,19 @@ X. Yu, T. Liu, M. Gong, D. Tao. Learning with biased complementary labels. ECCV 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from naysayer.labels.weights import is_sets, one_hot, split_kinds
 from naysayer.losses import cross_entropy
 from naysayer.objectives.base import Objective
+
+_AT_ONCE = 1 << 22  # terms, of which an example has one for each class and label, formed at once
 
 
 class Forward(Objective):
@@ -52,7 +56,25 @@ class Forward(Objective):
         inside = log_sets - torch.logsumexp(log_p.masked_fill(ruled_out, -math.inf), dim=-1)
         if self.log_transition is None:
             return inside
-        each = -torch.logsumexp(self.log_transition + log_p.unsqueeze(-2), dim=-1)  # (..., B, K): the loss of "not c"
+        each = -in_blocks(_log_likelihood, log_p, self.log_transition, dim=-2)  # (..., B, K): the loss of "not c"
         singles, ordinary = split_kinds(ruled_out, known_transition=True)
         each = torch.where(singles > 0, each, 0.0)
         return torch.where(ordinary.any(dim=-1), inside, (singles * each).sum(dim=-1))
+
+
+def _log_likelihood(log_p: Tensor, log_transition: Tensor) -> Tensor:
+    """Give log P(not c | x) of some labels, rows c over the classes: (..., B, K), (C, K) → (..., B, C)."""
+    return torch.logsumexp(log_transition + log_p.unsqueeze(-2), dim=-1)
+
+
+def in_blocks(of: Callable[[Tensor, Tensor], Tensor], log_p: Tensor, matrix: Tensor, dim: int) -> Tensor:
+    """Give `of(log_p, matrix)`, (..., B, K), from blocks of the labels, which are the axis `dim` of the matrix.
+
+    They are formed again for the gradient: K² terms for each example are too much to hold. Under vmap all are formed.
+    """
+    size = max(1, _AT_ONCE // max(1, log_p.numel()))
+    if size >= matrix.shape[dim] or any(map(torch._C._functorch.is_functorch_wrapped_tensor, (log_p, matrix))):
+        return of(log_p, matrix)
+    blocks = matrix.split(size, dim=dim)
+    each = [checkpoint(of, log_p, some, use_reentrant=False, preserve_rng_state=False) for some in blocks]
+    return torch.cat(each, dim=-1)
