@@ -47,8 +47,42 @@ class Inputs:
                 f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {came}"
             )
         inputs = as_inputs(X)
-        bytes_of_floats = not reset and inputs.dtype == torch.uint8 and X.ndim == 4 and bool((self.scale_ == 1).all())
-        return to_float(inputs) if bytes_of_floats else inputs
+        return inputs if reset else self._as_in_fit(inputs)
+
+    def _as_in_fit(self, inputs: Tensor) -> Tensor:
+        """Give images that come as floats where `fit` had bytes, or the other way round, the range of those in `fit`.
+
+        Floats of 0 to 255 are bytes already; where all are 0 or 1 they may be either, and count as bytes.
+        """
+        if inputs.dim() > 2 and inputs.dtype != torch.uint8 and self._had_bytes():
+            low, high = float(inputs.min()), float(inputs.max())
+            if low < 0 or high > 255:
+                raise ValueError(
+                    f"`X` must be bytes, or floats of 0 to 1 or of 0 to 255, since `fit` had bytes; got numbers from "
+                    f"{low:g} to {high:g}; scale them as those were"
+                )
+            return inputs * 255.0 if high <= 1 and bool((inputs != inputs.floor()).any()) else inputs
+        if inputs.dim() == 4 and bool((self.scale_ == 1).all()):
+            if inputs.dtype == torch.uint8:
+                return to_float(inputs)
+            if self.standardize:  # else they may be of a stream, whose floats are taken as they are
+                self._check_range(inputs)
+        return inputs
+
+    def _had_bytes(self) -> bool:
+        """Whether `fit` had bytes, which are divided by 255."""
+        return bool((self.scale_ == 255).all() and (self.center_ == 0).all())
+
+    def _check_range(self, images: Tensor) -> None:
+        """Check that images of floats are what deep networks and consistent views take."""
+        if network_name(self.network) not in DEEP and not self._distorts():
+            return
+        low, high = float(images.min()), float(images.max())
+        if low < 0 or high > 1:
+            raise ValueError(
+                f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
+                f"pass bytes as uint8"
+            )
 
     def _laid_out(self, X: Any, reset: bool) -> Any:
         """Give images as (N, C, H, W), whichever way they come, and all else as it is."""
@@ -81,12 +115,7 @@ class Inputs:
         if inputs.dtype == torch.uint8:
             self.scale_ *= 255.0
         elif inputs.dim() == 4 and (network_name(self.network) in DEEP or self._distorts()):
-            low, high = float(inputs.min()), float(inputs.max())
-            if low < 0 or high > 1:
-                raise ValueError(
-                    f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
-                    f"pass bytes as uint8"
-                )
+            self._check_range(inputs)
         elif self.standardize:
             scale, center = torch.std_mean(inputs.double(), dim=0, correction=0)
             self.center_ = center.float()
