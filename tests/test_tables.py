@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import tracemalloc
+import warnings
 import zipfile
 from decimal import Decimal
 from pathlib import Path
@@ -340,6 +341,31 @@ def test_a_number_in_a_column_of_categories_is_found_whatever_its_type():
     for values in ([1.0, 2.0], [1, 2], ["1", "2"]):
         X = encoder.transform(DataTable({"size": np.array(values)}))
         np.testing.assert_array_equal(X, [[1, 0, 0], [0, 1, 0]])
+
+
+def test_whole_numbers_are_the_same_categories_with_and_without_a_point():
+    """As pandas writes them where a value is missing, or where none is."""
+    plain, pointed = ["1", "2", "-3", "x"], ["1.0", "2.0", "-3.0", "x"]
+    named = Columns(categorical=["code"])
+    for learned, given in ((plain, pointed), (pointed, plain)):
+        encoder = TableEncoder.from_dict(TableEncoder().fit(table(code=learned), named).to_dict())
+        expected = encoder.transform(table(code=learned))
+        np.testing.assert_array_equal(expected.sum(axis=1), 1)
+        np.testing.assert_array_equal(encoder.transform(table(code=given)), expected)
+    both = TableEncoder().fit(table(code=["1", "1.0", "2.5", "2"]), named)
+    np.testing.assert_array_equal(both.transform(table(code=["1", "1.0", "2.50"])).sum(axis=0), [1, 1, 0, 0])
+
+
+def test_a_column_of_categories_none_of_which_is_known_is_warned_of():
+    encoder = TableEncoder().fit(table(pet=["dog", "cat", "dog"] * 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.transform(table(pet=["cow"] * 3))  # so few may be new
+        encoder.transform(table(pet=["cow"] * 30 + ["cat"]))
+        encoder.transform(table(pet=[None] * 30))
+    words = "must hold values that were learned from, such as 'dog', 'cat'; none of its 20 is one; got 'Dog' at first"
+    with pytest.warns(UserWarning, match=words):
+        encoder.transform(table(pet=["Dog", None] * 20))
 
 
 def test_truth_values_are_categories():
