@@ -322,11 +322,17 @@ def test_numbers_are_standardised_with_the_median_for_the_missing():
 
 
 def test_every_way_to_write_nothing_is_missing():
-    words = ["", " ", "NA", "NaN", "nan", "null", "None", None, float("nan")]
+    words = ["", " ", "NA", "NaN", "nan", "null", "NULL", "N/A", "n/a", "#N/A", "<NA>", "None", None, float("nan")]
     encoder = TableEncoder().fit(table(a=[*words, 1, 2.5], b=[*words, "x", "y"]))
     X = encoder.transform(table(a=words, b=words))
     assert encoder.feature_names_ == ["a", "a is missing", "b is missing", "b=x", "b=y"]
     np.testing.assert_array_equal(X[:, 1:], np.tile([1, 1, 0, 0], (len(words), 1)))
+
+
+def test_a_category_stays_one_that_was_saved_before_its_word_was_missing():
+    saved = {"kind": "table", "notes": [], "columns": [{"name": "a", "categories": ["x", "NULL", None]}]}
+    X = TableEncoder.from_dict(saved).transform(table(a=["NULL", "", "x"]))
+    np.testing.assert_array_equal(X, [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
 
 
 def test_categories_are_one_hot_and_the_unseen_all_zeros():
@@ -667,10 +673,10 @@ def test_labels_without_marks_say_not_this_class():
 
 
 def test_missing_labels_say_nothing():
-    y_bar, classes, said = read_labels(table(y=["a", "", "b", None, "NA"]), "y")
+    y_bar, classes, said = read_labels(table(y=["a", "", "b", None, "NA", "NULL", "N/A"]), "y")
     assert classes == ["a", "b"]
-    assert y_bar.astype(int).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0], [0, 0]]
-    assert said.startswith("labels: 2 'not this class', 3 that say nothing (no '!' found")
+    assert y_bar.astype(int).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0], [0, 0], [0, 0], [0, 0]]
+    assert said.startswith("labels: 2 'not this class', 5 that say nothing (no '!' found")
 
 
 def test_ordinary_labels_rule_out_the_others():
@@ -690,9 +696,10 @@ def test_classes_may_be_given_in_any_order():
 
 
 def test_a_class_may_be_called_none_when_it_is_given():
-    y_bar, _, said = read_labels(table(y=["None", "some"]), "y", classes=["None", "some"])
-    assert y_bar.tolist() == [0, 1]
-    assert "nothing" not in said
+    for name in ("None", "NULL", "n/a"):
+        y_bar, _, said = read_labels(table(y=[name, "some"]), "y", classes=[name, "some"])
+        assert y_bar.tolist() == [0, 1]
+        assert "nothing" not in said
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from naysayer.common.checks import near
 
 _OF_EXPORTS = {"table", "item_id", "class_index", "question_id", "undoes", "n_answers"}  # nobody's table has all these
 _OF_LABELS = {"id", "name", "label", "sure", "known_by", "likeliest", "second", "said"}
-MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>"])
+MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>", "NULL", "N/A", "n/a", "#N/A"])
 
 
 @dataclass(frozen=True)

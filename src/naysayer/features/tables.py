@@ -193,7 +193,7 @@ class _Category:
         for value, k in list(place.items()):  # pandas writes 1 as 1.0 in a column that lacks a value
             if value is not None and _WHOLE.fullmatch(value):
                 place.setdefault(value[:-2] if value.endswith(".0") else f"{value}.0", k)
-        texts = texts_of(column)
+        texts = texts_of(column, keep=[value for value in self.categories if value is not None])
         codes = np.array([place.get(text, -1) for text in texts])
         rows = np.flatnonzero(codes >= 0)
         out[rows, codes[rows]] = 1
