@@ -434,8 +434,12 @@ def test_written_numbers_are_numbers(texts, numbers, said):
 
 
 def test_what_only_looks_like_a_number_is_a_category():
-    for texts in (["1,00", "2"], ["1,0000", "2"], ["%", "5%"], ["1,000,00", "2"], [",5", "2"], ["$5", "$6"]):
+    thousands = ["0,125", "-0,125", "1,00", "1,0000", "1,000,00", ",5"]
+    for text in (*thousands, "1_000", "%", "$5"):
+        texts = [text, "2"]
         assert TableEncoder().fit(table(a=texts)).readings == {"a": "category, 2 values"}
+    encoder = TableEncoder().fit(table(a=["0,125", "1,250", "0,500"] * 2))
+    assert encoder.warnings == ["column 'a' looks as if it held numbers with a decimal comma; write them as 3.14"]
 
 
 def test_dates_become_days_and_the_parts_that_vary():

@@ -405,16 +405,18 @@ def number_of(text: str) -> float:
     >>> number_of("1,000.50"), number_of("5%")
     (1000.5, 0.05)
     """
+    if "_" in text:  # which Python reads as nothing
+        raise ValueError(f"no number: {text}")
     try:
         return float(text)
     except ValueError:
-        written = _WRITTEN.fullmatch(text)
+        written = _WRITTEN.fullmatch(text)  # 0,125 is no thousand, but a decimal comma
         if written is None:
             raise
         return float(written[1].replace(",", "")) / (100 if written[2] else 1)
 
 
-_WRITTEN = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|[+-]?\.\d+)\s*(%?)", re.ASCII)
+_WRITTEN = re.compile(r"([+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d*)?|[+-]?\.\d+)\s*(%?)", re.ASCII)
 
 
 def is_number(text: str) -> bool:
