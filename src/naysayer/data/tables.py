@@ -94,7 +94,7 @@ def _parts(name: str) -> list[str]:
 # Files
 
 
-def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> DataTable:
+def read_table(path: str | os.PathLike[str], delimiter: str | None = None, *, keep_integers: bool = False) -> DataTable:
     """Read a table from a CSV, TSV, Parquet or npz file.
 
     CSV and TSV are UTF-8 with a header line; a first column without a name is an index, as pandas and R write it,
@@ -105,6 +105,8 @@ def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> Da
     ----------
     path : the file; its ending tells the format.
     delimiter : what separates the values of a CSV or TSV file; if None, a comma or a tab, as the ending says.
+    keep_integers : of a Parquet file, also where some are missing: the column is then one of objects. Else it becomes
+        one of floats, which takes less memory.
 
     Returns
     -------
@@ -134,6 +136,8 @@ def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> Da
         if path.suffix.lower() not in (".csv", ".tsv"):
             raise ValueError(f"a delimiter is for CSV and TSV files; got {delimiter!r} for {path}; leave it out")
         read = partial(_read_csv, delimiter=check_delimiter(delimiter))
+    if keep_integers and read is _read_parquet:
+        read = partial(_read_parquet, keep_integers=True)
     names, columns = read(path)
     if not names:
         raise ValueError(f"{path} must have at least one column; got none")
@@ -296,7 +300,7 @@ def _not_utf8(path: Path) -> ValueError:
     return ValueError(f"{path} must be text in UTF-8; save it as UTF-8")
 
 
-def _read_parquet(path: Path) -> _Columns:
+def _read_parquet(path: Path, keep_integers: bool = False) -> _Columns:
     """Read a Parquet file; a pandas index stored in it is left out."""
     try:
         import pyarrow
@@ -309,7 +313,7 @@ def _read_parquet(path: Path) -> _Columns:
         table = file.read()
         names, found = list(table.column_names), list(table.columns)
     kept = [i for i, name in enumerate(names) if not is_index(name)]
-    return [names[i] for i in kept], [arrow_column(found[i], names[i], path) for i in kept]
+    return [names[i] for i in kept], [arrow_column(found[i], names[i], path, keep_integers) for i in kept]
 
 
 def is_index(name: str) -> bool:
@@ -317,8 +321,8 @@ def is_index(name: str) -> bool:
     return re.fullmatch(r"__index_level_\d+__", name) is not None
 
 
-def arrow_column(column: Any, name: str, path: Path | str) -> NDArray[Any]:
-    """Give a chunked array of pyarrow as a column of a table."""
+def arrow_column(column: Any, name: str, path: Path | str, keep_integers: bool = False) -> NDArray[Any]:
+    """Give a chunked array of pyarrow as a column of a table, see :func:`read_table`."""
     import pyarrow
 
     types, kind = pyarrow.types, column.type
@@ -329,6 +333,8 @@ def arrow_column(column: Any, name: str, path: Path | str) -> NDArray[Any]:
             column = column.cast(kind.value_type)
         if types.is_decimal(column.type):
             column = column.cast(pyarrow.float64())
+        if keep_integers and types.is_integer(column.type) and column.null_count:
+            return np.array(column.to_pylist(), dtype=object)
         if types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type):
             return np.asarray(column.to_numpy())  # a missing number is NaN, a missing truth value None
         return np.array(column.cast(pyarrow.large_string()).to_pylist(), dtype=object)
