@@ -122,4 +122,7 @@ class Inputs:
             self.scale_ = torch.where(scale > 1e-7 * center.abs().clamp(min=1e-30), scale, 1.0).float()
 
     def _scaled(self, inputs: Tensor) -> Tensor:
-        return (inputs - self.center_) / self.scale_
+        """Bring inputs to the scale of those in `fit`; bytes that are divided by 255 stay for the engine to divide."""
+        if self._had_bytes():
+            return inputs if inputs.dtype == torch.uint8 else inputs * (1.0 / 255.0)  # the engine's very quotient
+        return (inputs - self.center_).div_(self.scale_)

@@ -222,7 +222,7 @@ def partial_fit(
     weight = None if sample_weight is None else check_weight(sample_weight, len(labels))
     if course is None:
         model._learn_scale(inputs)
-    scaled = inputs if inputs.dtype == torch.uint8 else model._scaled(inputs)
+    scaled = model._scaled(inputs)
     source = _Rows(scaled, labels, len(model.classes_), sample_weight=weight)
     if not isinstance(course, Continued):
         told = labels, weight, source.n_classes, model.transition
