@@ -1097,6 +1097,15 @@ def test_a_warm_start_on_other_examples_begins_anew():
             same_model(model.fit(X, labels, weight), expected, X, 1e-4)
 
 
+@pytest.mark.parametrize("hidden", [(8,), (16, 16)])
+def test_a_warm_start_of_another_network_begins_anew(hidden):
+    X, _, y_bar = blobs()
+    model = quick(warm_start=True, max_epochs=3).fit(X, y_bar).set_params(hidden=hidden).fit(X, y_bar)
+    same_model(model, quick(hidden=hidden, max_epochs=3).fit(X, y_bar), X)
+    with pytest.raises(AssertionError):  # the next goes on again
+        same_model(model.fit(X, y_bar), quick(hidden=hidden, max_epochs=3).fit(X, y_bar), X, 1e-4)
+
+
 def test_trials_and_history_tell_one_story():
     X, _, y_bar = blobs(n=200)
     model = quick(["forward", "ascent"], lr=(1e-6, 0.003, 0.01), max_epochs=7).fit(X, y_bar)
