@@ -81,6 +81,8 @@ def _surveyed(model: ComplementaryClassifier, stream: Stream) -> tuple[Examples,
     model.classes_ = np.arange(stream.n_classes) if classes is None else to_numpy(classes)
     shape = found.example.shape[1:]
     model.n_features_in_ = shape[0]
+    if hasattr(model, "feature_names_in_"):  # of a frame that was fitted before
+        del model.feature_names_in_
     model.center_, model.scale_ = torch.zeros(shape), torch.ones(shape)
     if found.example.dtype == np.uint8:
         model.scale_ *= 255.0
