@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from naysayer.data.items import read_items
 from naysayer.data.labels import read_labels
 from naysayer.data.tables import DataTable, read_table
 from naysayer.features.tables import Columns, TableEncoder
@@ -187,7 +188,7 @@ DAMAGED = {
     "not Parquet": ("t.parquet", b"a,b\n1,2\n", "must be a whole Parquet file; reading it failed:"),
     "no rows": ("t.parquet", parquet_bytes(a=pa.array([], pa.int64())), "must have at least one row"),
     "nested": ("t.parquet", parquet_bytes(a=[[1], [2]]), "column 'a' is list<.*>; flatten it or drop it"),
-    "bytes": ("t.parquet", parquet_bytes(a=[b"\xff"]), "must be a whole Parquet file; reading it failed: Invalid UTF8"),
+    "bytes": ("t.parquet", parquet_bytes(a=[b"\xff"]), "column 'a' is binary, and not all of it is text in UTF-8"),
     "repeated in Parquet": ("t.parquet", parquet_bytes(a=[1], a_=[2]), "got 'a' more than once"),
     "cut npz": ("t.npz", npz_bytes(a=npy_bytes(TWO))[:-20], "must be a whole npz file; reading it failed: File is not"),
     "not npz": ("t.npz", b"a,b\n1,2\n", "must be a whole npz file; reading it failed: File is not a zip file"),
@@ -224,6 +225,31 @@ def test_a_file_that_is_no_table_is_refused_in_one_line(tmp_path, case):
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert peak < 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([[1], [2], [3]], "column 'odd' is list<.*>; flatten it or drop it"),
+        ([{"u": 1}] * 3, "column 'odd' is struct<.*>; flatten it or drop it"),
+        (pa.array([b"ab", None, b"\xff\xff"], pa.binary(2)), r"'odd' is fixed_size_binary\[2\], and not all of it"),
+        ([b"x", None, b"\xff"], "'odd' is binary, and not all of it is text in UTF-8; write it as text or drop it"),
+    ],
+)
+def test_a_column_that_cannot_be_read_may_be_dropped(tmp_path, values, words):
+    path = tmp_path / "t.parquet"
+    path.write_bytes(parquet_bytes(odd=values, a=[1, 2, 4], y=["u", "v", "u"]))
+    encoder = TableEncoder().fit(read_table(path), Columns(drop=["odd", "y"]))
+    assert encoder.feature_names_ == ["a"]
+    assert encoder.transform(read_table(path)).shape == (3, 1)  # nor does it matter to those who predict
+    assert read_labels(read_table(path), "y")[1] == ["u", "v"]
+    for columns in (Columns(drop=["y"]), Columns(numeric=["odd"]), Columns(categorical=["odd"]), Columns(text=["odd"])):
+        with pytest.raises(ValueError, match=words):
+            TableEncoder().fit(read_table(path), columns)
+    with pytest.raises(ValueError, match=words):
+        read_labels(read_table(path), "odd")
+    with pytest.raises(ValueError, match=words):
+        list(read_items(path))
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path):

@@ -313,7 +313,31 @@ def _read_parquet(path: Path, keep_integers: bool = False) -> _Columns:
         table = file.read()
         names, found = list(table.column_names), list(table.columns)
     kept = [i for i, name in enumerate(names) if not is_index(name)]
-    return [names[i] for i in kept], [arrow_column(found[i], names[i], path, keep_integers) for i in kept]
+    columns: list[NDArray[Any]] = []
+    refused: list[_Unreadable] = []
+    for i in kept:
+        try:
+            columns.append(arrow_column(found[i], names[i], path, keep_integers))
+        except _Unreadable as error:
+            refused.append(error)
+            columns.append(np.full(len(found[i]), _Unread(str(error)), dtype=object))
+    if kept and len(refused) == len(kept):
+        raise refused[0]
+    return [names[i] for i in kept], columns
+
+
+class _Unreadable(ValueError):
+    """What is raised of a column that holds neither numbers nor text, in a file that is whole."""
+
+
+@dataclass(frozen=True)
+class _Unread:
+    """Each value of such a column: whoever reads it is refused, so that a table without that column can be used."""
+
+    why: str
+
+    def __str__(self) -> str:
+        raise ValueError(self.why)
 
 
 def is_index(name: str) -> bool:
@@ -327,7 +351,7 @@ def arrow_column(column: Any, name: str, path: Path | str, keep_integers: bool =
 
     types, kind = pyarrow.types, column.type
     if types.is_nested(kind):
-        raise ValueError(f"{path} must hold numbers and text; column {name!r} is {kind}; flatten it or drop it")
+        raise _Unreadable(f"{path} must hold numbers and text; column {name!r} is {kind}; flatten it or drop it")
     with parsing(path, "Parquet"):
         if types.is_dictionary(kind):
             column = column.cast(kind.value_type)
@@ -337,7 +361,16 @@ def arrow_column(column: Any, name: str, path: Path | str, keep_integers: bool =
             return np.array(column.to_pylist(), dtype=object)
         if types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type):
             return np.asarray(column.to_numpy())  # a missing number is NaN, a missing truth value None
+        kind, bytewise = column.type, (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+        if not any(is_kind(kind) for is_kind in bytewise):
+            return np.array(column.cast(pyarrow.large_string()).to_pylist(), dtype=object)
+    try:
         return np.array(column.cast(pyarrow.large_string()).to_pylist(), dtype=object)
+    except pyarrow.ArrowException:
+        raise _Unreadable(
+            f"{path} must hold numbers and text; column {name!r} is {kind}, and not all of it is text in UTF-8; write "
+            f"it as text or drop it"
+        ) from None
 
 
 def _read_npz(path: Path) -> _Columns:
