@@ -92,6 +92,14 @@ def test_bytes_are_predicted_without_a_copy_as_floats(monkeypatch):
     assert seen[0].data_ptr() == X.ctypes.data
 
 
+def test_bytes_that_come_after_floats_are_scaled_as_those():
+    X, _, y_bar = bars(60)
+    floats = X.astype("float32")
+    one, other = (quick(recipe="plain", lr=0.01, classes=range(K)).partial_fit(floats, y_bar) for _ in range(2))
+    expected = one.partial_fit(floats, y_bar).predict_proba(floats)
+    np.testing.assert_allclose(other.partial_fit(X, y_bar).predict_proba(X), expected, rtol=0, atol=1e-6)
+
+
 def test_a_deep_network_of_floats_is_given_the_same_range_again():
     X, _, y_bar = bars(60)
     for network, recipe in (("resnet8", "plain"), ("mlp", "consistency")):
