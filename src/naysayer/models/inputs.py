@@ -78,24 +78,17 @@ class Inputs:
         if inputs.dim() == 4 and bool((self.scale_ == 1).all()):
             if inputs.dtype == torch.uint8:
                 return to_float(inputs)
-            if self.standardize:  # else they may be of a stream, whose floats are taken as they are
-                self._check_range(inputs)
+            if self.standardize and self._is_deep():  # else they may be of a stream, which takes floats as they are
+                _check_range(inputs)
         return inputs
 
     def _had_bytes(self) -> bool:
         """Whether `fit` had bytes, which are divided by 255."""
         return bool((self.scale_ == 255).all() and (self.center_ == 0).all())
 
-    def _check_range(self, images: Tensor) -> None:
-        """Check that images of floats are what deep networks and consistent views take."""
-        if network_name(self.network) not in DEEP and not self._distorts():
-            return
-        low, high = float(images.min()), float(images.max())
-        if low < 0 or high > 1:
-            raise ValueError(
-                f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
-                f"pass bytes as uint8"
-            )
+    def _is_deep(self) -> bool:
+        """Whether images must be bytes or floats of 0 to 1."""
+        return network_name(self.network) in DEEP or self._distorts()
 
     def _laid_out(self, X: Any, reset: bool) -> Any:
         """Give images as (N, C, H, W), whichever way they come, and all else as it is."""
@@ -127,8 +120,8 @@ class Inputs:
         self.center_, self.scale_ = torch.zeros(shape), torch.ones(shape)
         if inputs.dtype == torch.uint8:
             self.scale_ *= 255.0
-        elif inputs.dim() == 4 and (network_name(self.network) in DEEP or self._distorts()):
-            self._check_range(inputs)
+        elif inputs.dim() == 4 and self._is_deep():
+            _check_range(inputs)
         elif self.standardize:
             scale, center = torch.std_mean(inputs.double(), dim=0, correction=0)
             least = 1e-7 if inputs.dtype == torch.float32 else _LEAST
@@ -140,6 +133,16 @@ class Inputs:
         if self._had_bytes():
             return inputs if inputs.dtype == torch.uint8 else inputs * (1.0 / 255.0)  # the engine's very quotient
         return (inputs - self.center_).div_(self.scale_).float()
+
+
+def _check_range(images: Tensor) -> None:
+    """Check that images of floats have the range that deep networks and consistent views take."""
+    low, high = float(images.min()), float(images.max())
+    if low < 0 or high > 1:
+        raise ValueError(
+            f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
+            f"pass bytes as uint8"
+        )
 
 
 _LEAST = 1e-10  # of its numbers, by which a column of float64 must vary; less is how they were rounded
