@@ -851,6 +851,31 @@ def test_standardized_features_make_scale_and_shift_irrelevant():
     assert np.isfinite(quick().fit(constant, y_bar).predict_proba(constant)).all()
 
 
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, torch.tensor, lambda X: X.astype("int64")])
+def test_what_float32_would_blur_is_scaled_first(kind, tmp_path):
+    """Such as times in seconds, of which float32 knows only every 128th."""
+    X, _, y_bar = blobs(dtype="float64")
+    near = np.round(50 * X)
+    far = kind(near + [1.7e9, 0, -3e8, 0])
+    model = quick(max_epochs=3).fit(far, y_bar)
+    expected = quick(max_epochs=3).fit(near, y_bar).predict_proba(near)
+    np.testing.assert_allclose(model.predict_proba(far), expected, rtol=0, atol=1e-4)
+    model.save(tmp_path / "model")
+    for again in (ComplementaryClassifier.load(tmp_path / "model", device="cpu"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(again.predict_proba(far), model.predict_proba(far))
+    with raises("Input X contains infinity or a value too large for dtype('float32')"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy's, of the cast
+        model.predict(np.full((1, 4), 1e39))
+
+
+def test_an_ordinary_table_is_cast_before_it_is_scaled():
+    X, _, y_bar = blobs(dtype="float64")
+    X = np.column_stack([X, np.full(240, 1.7e9), 0.1 + 1e-14 * np.arange(240)])  # constant, but for how it was rounded
+    model = quick(max_epochs=3).fit(X, y_bar)
+    same_model(model, quick(max_epochs=3).fit(X.astype("float32"), y_bar), X)
+    assert model.center_.dtype == model.scale_.dtype == torch.float32
+
+
 def test_images_must_keep_their_shape():
     X, _, y_bar = blobs(n=120)
     images = np.tile(X.reshape(120, 1, 2, 2), (1, 1, 4, 4))
@@ -1095,6 +1120,15 @@ def test_a_warm_start_on_other_examples_begins_anew():
         same_model(model.fit(X, labels, weight), expected, X)
         with pytest.raises(AssertionError):
             same_model(model.fit(X, labels, weight), expected, X, 1e-4)
+
+
+@pytest.mark.parametrize("hidden", [(8,), (16, 16)])
+def test_a_warm_start_of_another_network_begins_anew(hidden):
+    X, _, y_bar = blobs()
+    model = quick(warm_start=True, max_epochs=3).fit(X, y_bar).set_params(hidden=hidden).fit(X, y_bar)
+    same_model(model, quick(hidden=hidden, max_epochs=3).fit(X, y_bar), X)
+    with pytest.raises(AssertionError):  # the next goes on again
+        same_model(model.fit(X, y_bar), quick(hidden=hidden, max_epochs=3).fit(X, y_bar), X, 1e-4)
 
 
 def test_trials_and_history_tell_one_story():

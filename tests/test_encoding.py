@@ -101,6 +101,29 @@ def test_a_data_frame_is_a_matrix():
     np.testing.assert_array_equal(encode_labels(frame, classes=frame.columns)[1], ["cat", "dog"])
 
 
+def test_the_columns_of_a_frame_are_found_by_name():
+    ruled_out = np.array([[1, 0, 0], [0, 1, 1]], dtype=bool)
+    frame = pd.DataFrame(ruled_out, columns=["cat", "ant", "bee"])
+    labels, classes = encode_labels(frame)
+    assert classes.tolist() == ["cat", "ant", "bee"]
+    np.testing.assert_array_equal(labels, ruled_out)
+    labels, classes = encode_labels(frame, classes=["ant", "bee", "cat"])
+    assert classes.tolist() == ["ant", "bee", "cat"]
+    np.testing.assert_array_equal(labels, ruled_out[:, [1, 2, 0]])
+    numbered = pd.DataFrame(ruled_out)  # whose columns have no names
+    np.testing.assert_array_equal(encode_labels(numbered, classes=["ant", "bee", "cat"])[0], ruled_out)
+    np.testing.assert_array_equal(encode_labels(numbered)[1], [0, 1, 2])
+
+
+@pytest.mark.parametrize("classes", [["ant", "bee"], ["ant", "bee", "dog"], ["ant", "bee", "cat", "dog"]])
+def test_a_frame_of_other_columns_is_refused(classes):
+    frame = pd.DataFrame(np.eye(3, dtype=bool), columns=["cat", "ant", "bee"])
+    with raises(f"the columns of `y_bar` must be the classes {', '.join(classes)}; got cat, ant, bee; rename them, or"):
+        encode_labels(frame, classes)
+    with raises("`classes` must be distinct; got 'a' more than once"):
+        encode_labels(frame.set_axis(["a", "a", "b"], axis=1))
+
+
 def test_a_column_is_flattened_with_a_warning():
     with pytest.warns(DataConversionWarning, match="column-vector y"):
         labels, classes = encode_labels(np.array([[3], [1], [3]]))

@@ -66,6 +66,48 @@ def test_images_may_come_in_any_layout(fitted):
     np.testing.assert_allclose(floats.predict_proba(X), expected, atol=1e-4)  # bytes are what was divided by 255
 
 
+@pytest.mark.parametrize("network", ["mlp", "convolution", "resnet8"])
+def test_a_model_of_bytes_knows_floats_of_0_to_1(network):
+    X, _, y_bar = bars(60)
+    model = quick(network, recipe="plain", max_epochs=2).fit(X, y_bar)
+    expected = model.predict_proba(X)
+    assert np.abs(expected - model.predict_proba(X // 255)).max() > 1e-3  # so that what follows could fail
+    for floats in (X / 255, (X / 255).astype("float32"), torch.from_numpy(X) / 255):
+        np.testing.assert_allclose(model.predict_proba(floats), expected, rtol=0, atol=1e-4)
+    for floats in (X.astype("float32"), X / 1.0):
+        np.testing.assert_allclose(model.predict_proba(floats), expected, rtol=0, atol=1e-6)
+    for wrong, found in ((X / 127.5 - 1, "-1 to "), (X * 2.0, "0 to ")):
+        with raises(f"since `fit` had bytes; got numbers from {found}"):
+            model.predict(wrong)
+
+
+def test_bytes_are_predicted_without_a_copy_as_floats(monkeypatch):
+    """Which would take four times their memory, and twice that while they were scaled."""
+    X, _, y_bar = bars(60)
+    model = quick(recipe="plain", max_epochs=1).fit(X, y_bar)
+    seen = []
+    monkeypatch.setattr(type(model.members_[0]), "probabilities", lambda _, x: seen.append(x) or np.ones((len(x), K)))
+    model.predict_proba(X)
+    assert seen[0].dtype == torch.uint8
+    assert seen[0].data_ptr() == X.ctypes.data
+
+
+def test_bytes_that_come_after_floats_are_scaled_as_those():
+    X, _, y_bar = bars(60)
+    floats = X.astype("float32")
+    one, other = (quick(recipe="plain", lr=0.01, classes=range(K)).partial_fit(floats, y_bar) for _ in range(2))
+    expected = one.partial_fit(floats, y_bar).predict_proba(floats)
+    np.testing.assert_allclose(other.partial_fit(X, y_bar).predict_proba(X), expected, rtol=0, atol=1e-6)
+
+
+def test_a_deep_network_of_floats_is_given_the_same_range_again():
+    X, _, y_bar = bars(60)
+    for network, recipe in (("resnet8", "plain"), ("mlp", "consistency")):
+        model = quick(network, recipe, max_epochs=1).fit(X.astype("float32") / 255, y_bar)
+        with raises("images must be bytes or floats of 0 to 1; got numbers from 0 to 239; scale them, or pass bytes"):
+            model.predict(X.astype("float32"))
+
+
 def test_colours_come_first_or_last():
     X, _, y_bar = bars(60, channels=3)
     one, other = (quick("resnet8", max_epochs=1).fit(x, y_bar) for x in (X, X.transpose(0, 2, 3, 1)))

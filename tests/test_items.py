@@ -337,6 +337,20 @@ def test_numbers_stay_numbers_and_what_is_missing_is_none(tmp_path):
         assert lines == [f"left out: row 3 of {path} has no values"]
 
 
+def test_an_integer_stays_the_same_item_when_another_row_lacks_one(tmp_path):
+    for kind in (pa.int64(), pa.uint8()):
+        ids = []
+        for legs in ([4, 2], [4, 2, None]):
+            columns = {"legs": pa.array(legs).cast(kind), "name": ["a", "b", "c"][: len(legs)]}
+            found, _ = told(write(tmp_path / "pets.parquet", columns))
+            assert type(found[0].content["legs"]) is int
+            ids.append([item.id for item in found[:2]])
+        assert ids[0] == ids[1] == [record_item({"legs": n, "name": name}, "").id for n, name in ((4, "a"), (2, "b"))]
+    floats = {"size": [4.0, None], "name": ["a", "b"]}
+    found, _ = told(write(tmp_path / "pets.parquet", floats))
+    assert found[0].id == record_item({"size": 4.0, "name": "a"}, "").id
+
+
 def test_a_column_without_values_makes_no_new_items():
     plain = record_item({"b": 1, "a": "x"}, "row 1")
     assert record_item({"a": "x", "b": 1, "c": None}, "row 9").id == plain.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import pickle
@@ -28,6 +29,8 @@ from naysayer.data.tables import DataTable
 from naysayer.features import Photos, backbones, efficientnet, photos
 from naysayer.features.encoder import encoder_from_dict, fit_encoder
 from naysayer.features.photos import PhotoEncoder
+from naysayer.models.defaults import kind_of
+from naysayer.networks import NETWORKS
 from naysayer.objectives import Forward
 from test_pictures import MODES, broken, is_one_colour, saved, smooth
 
@@ -526,6 +529,14 @@ def test_a_network_begins_with_the_features():
         assert_near(network[0](pixels).numpy(), photos.transform(X))
         assert network(pixels).abs().max() == 0
     assert pixels.shape == (2, 3, 32, 32)
+
+
+@pytest.mark.parametrize("trainable", [False, "last", True])
+def test_a_network_has_the_defaults_of_the_one_that_is_named(trainable):
+    network = small().network(2, trainable)
+    named = NETWORKS["efficientnet-lite0"](torch.Size([3, 32, 32]), 2, ())
+    assert kind_of(network) == kind_of(copy.deepcopy(network)) == kind_of(named) == "pretrained"
+    assert {name.split(".")[0] for name in network.state_dict()} == {"0", "1"}  # as in models saved before
 
 
 @pytest.mark.parametrize(("trainable", "share"), [(False, 0), ("last", 0.4), (True, 1)])

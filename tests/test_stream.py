@@ -1072,6 +1072,15 @@ def test_copies_of_a_model_continue_partial_fit_where_it_was(tmp_path, name):
         changed.partial_fit(X[:20], y_bar[:20])
 
 
+def test_a_stream_has_no_names_of_features():
+    X, _, y_bar = blobs(120)
+    stream = open_stream(lambda: iter([(X, y_bar)]), classes=range(K))
+    model = ComplementaryClassifier("forward", lr=0.01, max_epochs=1, n_seeds=1, random_state=0)
+    model.fit(pandas.DataFrame(X, columns=list("abcde")), y_bar).fit(stream)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.predict(X).shape == (120,)
+
+
 def test_partial_fit_goes_on_as_one_loop_over_all_batches_would():
     """Optimiser and label counts are kept from call to call: a plain loop with torch's own Adam comes to the same."""
     X, _, y_bar = blobs(240)

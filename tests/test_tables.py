@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import tracemalloc
+import warnings
 import zipfile
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from naysayer.data.items import read_items
 from naysayer.data.labels import read_labels
 from naysayer.data.tables import DataTable, read_table
 from naysayer.features.tables import Columns, TableEncoder
@@ -186,7 +188,7 @@ DAMAGED = {
     "not Parquet": ("t.parquet", b"a,b\n1,2\n", "must be a whole Parquet file; reading it failed:"),
     "no rows": ("t.parquet", parquet_bytes(a=pa.array([], pa.int64())), "must have at least one row"),
     "nested": ("t.parquet", parquet_bytes(a=[[1], [2]]), "column 'a' is list<.*>; flatten it or drop it"),
-    "bytes": ("t.parquet", parquet_bytes(a=[b"\xff"]), "must be a whole Parquet file; reading it failed: Invalid UTF8"),
+    "bytes": ("t.parquet", parquet_bytes(a=[b"\xff"]), "column 'a' is binary, and not all of it is text in UTF-8"),
     "repeated in Parquet": ("t.parquet", parquet_bytes(a=[1], a_=[2]), "got 'a' more than once"),
     "cut npz": ("t.npz", npz_bytes(a=npy_bytes(TWO))[:-20], "must be a whole npz file; reading it failed: File is not"),
     "not npz": ("t.npz", b"a,b\n1,2\n", "must be a whole npz file; reading it failed: File is not a zip file"),
@@ -223,6 +225,31 @@ def test_a_file_that_is_no_table_is_refused_in_one_line(tmp_path, case):
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert peak < 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([[1], [2], [3]], "column 'odd' is list<.*>; flatten it or drop it"),
+        ([{"u": 1}] * 3, "column 'odd' is struct<.*>; flatten it or drop it"),
+        (pa.array([b"ab", None, b"\xff\xff"], pa.binary(2)), r"'odd' is fixed_size_binary\[2\], and not all of it"),
+        ([b"x", None, b"\xff"], "'odd' is binary, and not all of it is text in UTF-8; write it as text or drop it"),
+    ],
+)
+def test_a_column_that_cannot_be_read_may_be_dropped(tmp_path, values, words):
+    path = tmp_path / "t.parquet"
+    path.write_bytes(parquet_bytes(odd=values, a=[1, 2, 4], y=["u", "v", "u"]))
+    encoder = TableEncoder().fit(read_table(path), Columns(drop=["odd", "y"]))
+    assert encoder.feature_names_ == ["a"]
+    assert encoder.transform(read_table(path)).shape == (3, 1)  # nor does it matter to those who predict
+    assert read_labels(read_table(path), "y")[1] == ["u", "v"]
+    for columns in (Columns(drop=["y"]), Columns(numeric=["odd"]), Columns(categorical=["odd"]), Columns(text=["odd"])):
+        with pytest.raises(ValueError, match=words):
+            TableEncoder().fit(read_table(path), columns)
+    with pytest.raises(ValueError, match=words):
+        read_labels(read_table(path), "odd")
+    with pytest.raises(ValueError, match=words):
+        list(read_items(path))
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path):
@@ -321,11 +348,17 @@ def test_numbers_are_standardised_with_the_median_for_the_missing():
 
 
 def test_every_way_to_write_nothing_is_missing():
-    words = ["", " ", "NA", "NaN", "nan", "null", "None", None, float("nan")]
+    words = ["", " ", "NA", "NaN", "nan", "null", "NULL", "N/A", "n/a", "#N/A", "<NA>", "None", None, float("nan")]
     encoder = TableEncoder().fit(table(a=[*words, 1, 2.5], b=[*words, "x", "y"]))
     X = encoder.transform(table(a=words, b=words))
     assert encoder.feature_names_ == ["a", "a is missing", "b is missing", "b=x", "b=y"]
     np.testing.assert_array_equal(X[:, 1:], np.tile([1, 1, 0, 0], (len(words), 1)))
+
+
+def test_a_category_stays_one_that_was_saved_before_its_word_was_missing():
+    saved = {"kind": "table", "notes": [], "columns": [{"name": "a", "categories": ["x", "NULL", None]}]}
+    X = TableEncoder.from_dict(saved).transform(table(a=["NULL", "", "x"]))
+    np.testing.assert_array_equal(X, [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
 
 
 def test_categories_are_one_hot_and_the_unseen_all_zeros():
@@ -340,6 +373,31 @@ def test_a_number_in_a_column_of_categories_is_found_whatever_its_type():
     for values in ([1.0, 2.0], [1, 2], ["1", "2"]):
         X = encoder.transform(DataTable({"size": np.array(values)}))
         np.testing.assert_array_equal(X, [[1, 0, 0], [0, 1, 0]])
+
+
+def test_whole_numbers_are_the_same_categories_with_and_without_a_point():
+    """As pandas writes them where a value is missing, or where none is."""
+    plain, pointed = ["1", "2", "-3", "x"], ["1.0", "2.0", "-3.0", "x"]
+    named = Columns(categorical=["code"])
+    for learned, given in ((plain, pointed), (pointed, plain)):
+        encoder = TableEncoder.from_dict(TableEncoder().fit(table(code=learned), named).to_dict())
+        expected = encoder.transform(table(code=learned))
+        np.testing.assert_array_equal(expected.sum(axis=1), 1)
+        np.testing.assert_array_equal(encoder.transform(table(code=given)), expected)
+    both = TableEncoder().fit(table(code=["1", "1.0", "2.5", "2"]), named)
+    np.testing.assert_array_equal(both.transform(table(code=["1", "1.0", "2.50"])).sum(axis=0), [1, 1, 0, 0])
+
+
+def test_a_column_of_categories_none_of_which_is_known_is_warned_of():
+    encoder = TableEncoder().fit(table(pet=["dog", "cat", "dog"] * 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.transform(table(pet=["cow"] * 3))  # so few may be new
+        encoder.transform(table(pet=["cow"] * 30 + ["cat"]))
+        encoder.transform(table(pet=[None] * 30))
+    words = "must hold values that were learned from, such as 'dog', 'cat'; none of its 20 is one; got 'Dog' at first"
+    with pytest.warns(UserWarning, match=words):
+        encoder.transform(table(pet=["Dog", None] * 20))
 
 
 def test_truth_values_are_categories():
@@ -402,8 +460,12 @@ def test_written_numbers_are_numbers(texts, numbers, said):
 
 
 def test_what_only_looks_like_a_number_is_a_category():
-    for texts in (["1,00", "2"], ["1,0000", "2"], ["%", "5%"], ["1,000,00", "2"], [",5", "2"], ["$5", "$6"]):
+    thousands = ["0,125", "-0,125", "1,00", "1,0000", "1,000,00", ",5"]
+    for text in (*thousands, "1_000", "%", "$5"):
+        texts = [text, "2"]
         assert TableEncoder().fit(table(a=texts)).readings == {"a": "category, 2 values"}
+    encoder = TableEncoder().fit(table(a=["0,125", "1,250", "0,500"] * 2))
+    assert encoder.warnings == ["column 'a' looks as if it held numbers with a decimal comma; write them as 3.14"]
 
 
 def test_dates_become_days_and_the_parts_that_vary():
@@ -641,10 +703,10 @@ def test_labels_without_marks_say_not_this_class():
 
 
 def test_missing_labels_say_nothing():
-    y_bar, classes, said = read_labels(table(y=["a", "", "b", None, "NA"]), "y")
+    y_bar, classes, said = read_labels(table(y=["a", "", "b", None, "NA", "NULL", "N/A"]), "y")
     assert classes == ["a", "b"]
-    assert y_bar.astype(int).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0], [0, 0]]
-    assert said.startswith("labels: 2 'not this class', 3 that say nothing (no '!' found")
+    assert y_bar.astype(int).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0], [0, 0], [0, 0], [0, 0]]
+    assert said.startswith("labels: 2 'not this class', 5 that say nothing (no '!' found")
 
 
 def test_ordinary_labels_rule_out_the_others():
@@ -664,9 +726,10 @@ def test_classes_may_be_given_in_any_order():
 
 
 def test_a_class_may_be_called_none_when_it_is_given():
-    y_bar, _, said = read_labels(table(y=["None", "some"]), "y", classes=["None", "some"])
-    assert y_bar.tolist() == [0, 1]
-    assert "nothing" not in said
+    for name in ("None", "NULL", "n/a"):
+        y_bar, _, said = read_labels(table(y=[name, "some"]), "y", classes=[name, "some"])
+        assert y_bar.tolist() == [0, 1]
+        assert "nothing" not in said
 
 
 @pytest.mark.parametrize(

@@ -376,8 +376,8 @@ def _columns(path: Path) -> dict[str, list[Any]]:
 
 
 def _read_columns(path: Path) -> dict[str, list[Any]]:
-    """Read a table; what is missing is None."""
-    table = read_table(path)
+    """Read a table; what is missing is None, and makes no other value another: 1 is hashed as 1, and not as 1.0."""
+    table = read_table(path, keep_integers=True)
     columns = {}
     for name, column in table.columns.items():
         columns[name] = [None if isinstance(v, float) and math.isnan(v) else v for v in column.tolist()]

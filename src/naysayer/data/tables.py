@@ -24,7 +24,7 @@ from naysayer.common.checks import near
 
 _OF_EXPORTS = {"table", "item_id", "class_index", "question_id", "undoes", "n_answers"}  # nobody's table has all these
 _OF_LABELS = {"id", "name", "label", "sure", "known_by", "likeliest", "second", "said"}
-MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>"])
+MISSING = frozenset(["", "NA", "NaN", "nan", "null", "None", "<NA>", "NULL", "N/A", "n/a", "#N/A"])
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _parts(name: str) -> list[str]:
 # Files
 
 
-def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> DataTable:
+def read_table(path: str | os.PathLike[str], delimiter: str | None = None, *, keep_integers: bool = False) -> DataTable:
     """Read a table from a CSV, TSV, Parquet or npz file.
 
     CSV and TSV are UTF-8 with a header line; a first column without a name is an index, as pandas and R write it,
@@ -105,6 +105,8 @@ def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> Da
     ----------
     path : the file; its ending tells the format.
     delimiter : what separates the values of a CSV or TSV file; if None, a comma or a tab, as the ending says.
+    keep_integers : of a Parquet file, also where some are missing: the column is then one of objects. Else it becomes
+        one of floats, which takes less memory.
 
     Returns
     -------
@@ -134,6 +136,8 @@ def read_table(path: str | os.PathLike[str], delimiter: str | None = None) -> Da
         if path.suffix.lower() not in (".csv", ".tsv"):
             raise ValueError(f"a delimiter is for CSV and TSV files; got {delimiter!r} for {path}; leave it out")
         read = partial(_read_csv, delimiter=check_delimiter(delimiter))
+    if keep_integers and read is _read_parquet:
+        read = partial(_read_parquet, keep_integers=True)
     names, columns = read(path)
     if not names:
         raise ValueError(f"{path} must have at least one column; got none")
@@ -296,7 +300,7 @@ def _not_utf8(path: Path) -> ValueError:
     return ValueError(f"{path} must be text in UTF-8; save it as UTF-8")
 
 
-def _read_parquet(path: Path) -> _Columns:
+def _read_parquet(path: Path, keep_integers: bool = False) -> _Columns:
     """Read a Parquet file; a pandas index stored in it is left out."""
     try:
         import pyarrow
@@ -309,7 +313,31 @@ def _read_parquet(path: Path) -> _Columns:
         table = file.read()
         names, found = list(table.column_names), list(table.columns)
     kept = [i for i, name in enumerate(names) if not is_index(name)]
-    return [names[i] for i in kept], [arrow_column(found[i], names[i], path) for i in kept]
+    columns: list[NDArray[Any]] = []
+    refused: list[_Unreadable] = []
+    for i in kept:
+        try:
+            columns.append(arrow_column(found[i], names[i], path, keep_integers))
+        except _Unreadable as error:
+            refused.append(error)
+            columns.append(np.full(len(found[i]), _Unread(str(error)), dtype=object))
+    if kept and len(refused) == len(kept):
+        raise refused[0]
+    return [names[i] for i in kept], columns
+
+
+class _Unreadable(ValueError):
+    """What is raised of a column that holds neither numbers nor text, in a file that is whole."""
+
+
+@dataclass(frozen=True)
+class _Unread:
+    """Each value of such a column: whoever reads it is refused, so that a table without that column can be used."""
+
+    why: str
+
+    def __str__(self) -> str:
+        raise ValueError(self.why)
 
 
 def is_index(name: str) -> bool:
@@ -317,21 +345,32 @@ def is_index(name: str) -> bool:
     return re.fullmatch(r"__index_level_\d+__", name) is not None
 
 
-def arrow_column(column: Any, name: str, path: Path | str) -> NDArray[Any]:
-    """Give a chunked array of pyarrow as a column of a table."""
+def arrow_column(column: Any, name: str, path: Path | str, keep_integers: bool = False) -> NDArray[Any]:
+    """Give a chunked array of pyarrow as a column of a table, see :func:`read_table`."""
     import pyarrow
 
     types, kind = pyarrow.types, column.type
     if types.is_nested(kind):
-        raise ValueError(f"{path} must hold numbers and text; column {name!r} is {kind}; flatten it or drop it")
+        raise _Unreadable(f"{path} must hold numbers and text; column {name!r} is {kind}; flatten it or drop it")
     with parsing(path, "Parquet"):
         if types.is_dictionary(kind):
             column = column.cast(kind.value_type)
         if types.is_decimal(column.type):
             column = column.cast(pyarrow.float64())
+        if keep_integers and types.is_integer(column.type) and column.null_count:
+            return np.array(column.to_pylist(), dtype=object)
         if types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type):
             return np.asarray(column.to_numpy())  # a missing number is NaN, a missing truth value None
+        kind, bytewise = column.type, (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+        if not any(is_kind(kind) for is_kind in bytewise):
+            return np.array(column.cast(pyarrow.large_string()).to_pylist(), dtype=object)
+    try:
         return np.array(column.cast(pyarrow.large_string()).to_pylist(), dtype=object)
+    except pyarrow.ArrowException:
+        raise _Unreadable(
+            f"{path} must hold numbers and text; column {name!r} is {kind}, and not all of it is text in UTF-8; write "
+            f"it as text or drop it"
+        ) from None
 
 
 def _read_npz(path: Path) -> _Columns:
@@ -405,16 +444,18 @@ def number_of(text: str) -> float:
     >>> number_of("1,000.50"), number_of("5%")
     (1000.5, 0.05)
     """
+    if "_" in text:  # which Python reads as nothing
+        raise ValueError(f"no number: {text}")
     try:
         return float(text)
     except ValueError:
-        written = _WRITTEN.fullmatch(text)
+        written = _WRITTEN.fullmatch(text)  # 0,125 is no thousand, but a decimal comma
         if written is None:
             raise
         return float(written[1].replace(",", "")) / (100 if written[2] else 1)
 
 
-_WRITTEN = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|[+-]?\.\d+)\s*(%?)", re.ASCII)
+_WRITTEN = re.compile(r"([+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d*)?|[+-]?\.\d+)\s*(%?)", re.ASCII)
 
 
 def is_number(text: str) -> bool:

@@ -24,6 +24,7 @@ from naysayer.features import pictures
 from naysayer.features.backbones import PHOTOS, Backbone, find, has_photos, optional, same_backbone, width_at
 from naysayer.features.cache import FeatureCache, features_folder
 from naysayer.features.pictures import Picture, UnusablePicture, large_allowed, take_pictures
+from naysayer.features.pretrained import OnBackbone, zero_linear
 
 MOST_SIDE = 32  # pixels, of the pictures that a network learns from scratch
 VIEWS = 2  # of a photo, unless said otherwise: as it is, and mirrored
@@ -198,10 +199,7 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         module.requires_grad_(trainable is True)
         for part in last if trainable == "last" else ():
             part.requires_grad_(True)
-        head = nn.Linear(loaded.width, check_count(n_classes, "`n_classes`", 2))
-        nn.init.zeros_(head.weight)
-        nn.init.zeros_(head.bias)
-        return nn.Sequential(module, head)
+        return OnBackbone(module, zero_linear(loaded.width, check_count(n_classes, "`n_classes`", 2)))
 
     def _compute(
         self, given: pictures.Pictures, rows: Sequence[int], device: torch.device

@@ -30,9 +30,7 @@ class Pretrained(nn.Module):
     def __init__(self, backbone: nn.Module, width: int, n_classes: int, side: int = SIDE) -> None:
         super().__init__()
         self.side, self.backbone = side, backbone
-        self.classifier = nn.Linear(width, n_classes)
-        nn.init.zeros_(self.classifier.weight)
-        nn.init.zeros_(self.classifier.bias)
+        self.classifier = zero_linear(width, n_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[1] == 1:
@@ -41,6 +39,18 @@ class Pretrained(nn.Module):
             size = [round(side * self.side / short) for side in x.shape[2:]]
             x = F.interpolate(x, size=size, mode="bilinear", align_corners=False)
         return self.classifier(self.backbone(x))  # type: ignore[no-any-return]
+
+
+class OnBackbone(nn.Sequential):
+    """A backbone, of which some may learn, and a linear layer, for pictures as the backbone sees them."""
+
+
+def zero_linear(width: int, n_classes: int) -> nn.Linear:
+    """A linear layer that begins at zero, so that all classes begin alike."""
+    layer = nn.Linear(width, n_classes)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 def pretrained_for(shape: torch.Size, n_classes: int, hidden: Sequence[int], *, name: str) -> Pretrained:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,9 +190,24 @@ class _Category:
     def encode(self, column: NDArray[Any], out: NDArray[np.float32]) -> None:
         """Write the features into `out`, which holds zeros."""
         place = {value: k for k, value in enumerate(self.categories)}
-        codes = np.array([place.get(text, -1) for text in texts_of(column)])
+        for value, k in list(place.items()):  # pandas writes 1 as 1.0 in a column that lacks a value
+            if value is not None and _WHOLE.fullmatch(value):
+                place.setdefault(value[:-2] if value.endswith(".0") else f"{value}.0", k)
+        texts = texts_of(column, keep=[value for value in self.categories if value is not None])
+        codes = np.array([place.get(text, -1) for text in texts])
         rows = np.flatnonzero(codes >= 0)
         out[rows, codes[rows]] = 1
+        unknown = [text for text, code in zip(texts, codes) if text is not None and code < 0]
+        if len(unknown) >= _MANY and len(unknown) == len(texts) - texts.count(None):
+            known = ", ".join(map(repr, [value for value in self.categories if value is not None][:3]))
+            warn(
+                f"column {self.name!r} must hold values that were learned from, such as {known}; none of its "
+                f"{len(unknown):,} is one; got {unknown[0]!r} at first",
+                stacklevel=2,
+            )
+
+
+_WHOLE = re.compile(r"-?\d+(?:\.0)?", re.ASCII)
 
 
 _Column = _Number | _Date | _Category | ColumnBlock

@@ -21,9 +21,11 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
     Parameters
     ----------
     y_bar : (N,) class values, "not this class"; texts such as "!cat", as :func:`naysayer.ruled_out` reads them; or an
-        (N, K) ruled-out matrix, one column per class. Where any text begins with "!", plain ones say "is this class".
+        (N, K) ruled-out matrix, one column per class, which in a data frame is found by its name. Where any text begins
+        with "!", plain ones say "is this class".
     classes : the K class values, in the order of the indices and of the columns. If None, those that occur in a 1-D
-        `y_bar`, sorted, or 0 to K - 1 for a 2-D one. Pass them where some class may never be named.
+        `y_bar`, sorted, or for a 2-D one the names of its columns, or 0 to K - 1 if these have none. Pass them where
+        some class may never be named.
 
     Returns
     -------
@@ -44,6 +46,7 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
     if y_bar is None:
         raise ValueError("the estimator requires y to be passed, but the target y is None; pass the labels")
     values = None if classes is None else _check_values(classes)
+    y_bar, values = _by_name(y_bar, values)
     marked = read_marked(y_bar, values)
     if marked is not None:
         return marked
@@ -104,6 +107,23 @@ def read_marked(y_bar: Any, classes: NDArray[Any] | None = None) -> tuple[NDArra
     elif set(map(str, y_bar)) <= set(map(str, classes.tolist())):  # classes whose own names begin with a mark
         return None
     return ruled_out(y_bar, classes.tolist()), classes
+
+
+def _by_name(y_bar: Any, classes: NDArray[Any] | None) -> tuple[Any, NDArray[Any] | None]:
+    """Bring the columns of a ruled-out data frame into the order of the classes; without any, they name them."""
+    columns = list(getattr(y_bar, "columns", ()))
+    if len(columns) < 2 or columns == list(range(len(columns))):  # one column holds labels; numbers are no names
+        return y_bar, classes
+    if classes is None:
+        return y_bar, _check_values(y_bar.columns)
+    wanted = classes.tolist()
+    if len(columns) != len(wanted) or set(columns) != set(wanted):
+        known, came = (", ".join(map(str, each[:8])) + ", ..." * (len(each) > 8) for each in (wanted, columns))
+        raise ValueError(
+            f"the columns of `y_bar` must be the classes {known}; got {came}; rename them, or pass an array whose "
+            f"columns are in the order of the classes"
+        )
+    return to_numpy(y_bar)[:, [columns.index(value) for value in wanted]], classes
 
 
 def _check_values(classes: ArrayLike) -> NDArray[Any]:

@@ -275,7 +275,7 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
             torch.from_numpy(rows) for rows in (said, np.ones_like(said) if weight is None else weight > 0)
         )
         self._learn_scale(inputs[counts])
-        scaled = inputs if inputs.dtype == torch.uint8 else self._scaled(inputs)  # the engine divides bytes by 255
+        scaled = self._scaled(inputs)
         other = counts & ~known
         weights = [None if weight is None else weight[rows.numpy()] for rows in (known, other)]
         told = labels[said], weights[0], len(self.classes_), self.transition

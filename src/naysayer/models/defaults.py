@@ -10,7 +10,7 @@ from torch import nn
 
 from naysayer.engine.augment import crop_and_flip, distort
 from naysayer.engine.recipe import RECIPES, Consistency, Recipe, as_recipe
-from naysayer.features.pretrained import Pretrained
+from naysayer.features.pretrained import OnBackbone, Pretrained
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def kind_of(network: nn.Module) -> str:
 
     Residual stands for all that convolve and normalise by the batch: they are deep, and train one run at a time.
     """
-    if isinstance(network, Pretrained):
+    if isinstance(network, (Pretrained, OnBackbone)):
         return "pretrained"
     parts = list(network.modules())
     if not any(isinstance(part, nn.modules.conv._ConvNd) for part in parts):

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
@@ -26,14 +29,18 @@ class Inputs:
     scale_: Tensor
 
     def _take(self, X: Any, *, reset: bool) -> Tensor:
-        """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32."""
+        """Check features as scikit-learn does and make them a tensor: uint8 stays, all else becomes float32.
+
+        A table that float32 would blur stays float64, for :meth:`_scaled` to cast.
+        """
         if isinstance(X, Tensor):
-            X = (X if X.dtype == torch.uint8 else X.float()).detach().cpu().numpy()
+            X = (X if X.dtype in (torch.uint8, torch.float32) else X.double()).detach().cpu().numpy()
         given, X = X, self._laid_out(X, reset)
         images = getattr(X, "dtype", None) == np.uint8 and np.ndim(X) > 2  # a table of bytes is a table
-        X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=None if images else np.float32
-        )
+        double = self.standardize if reset else self.center_.dtype == torch.float64
+        narrow = issparse(X) or getattr(X, "ndim", 2) != 2 or getattr(X, "dtype", np.dtype(object)).itemsize < 4
+        kinds = None if images else np.float32 if narrow or not double else [np.float64, np.float32]
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=kinds)
         if hasattr(X, "toarray"):
             if X.shape[0] * X.shape[1] > 2**31:
                 raise ValueError(
@@ -46,9 +53,42 @@ class Inputs:
             raise ValueError(
                 f"each example of `X` must have the shape {tuple(self.center_.shape)}, as in fit; got {came}"
             )
+        if X.dtype == np.float64:
+            cast = X.astype(np.float32)
+            assert_all_finite(cast, input_name="X")
+            if not reset or _is_blurred(X):
+                return torch.tensor(X)
+            X = cast
         inputs = as_inputs(X)
-        bytes_of_floats = not reset and inputs.dtype == torch.uint8 and X.ndim == 4 and bool((self.scale_ == 1).all())
-        return to_float(inputs) if bytes_of_floats else inputs
+        return inputs if reset else self._as_in_fit(inputs)
+
+    def _as_in_fit(self, inputs: Tensor) -> Tensor:
+        """Give images that come as floats where `fit` had bytes, or the other way round, the range of those in `fit`.
+
+        Floats of 0 to 255 are bytes already; where all are 0 or 1 they may be either, and count as bytes.
+        """
+        if inputs.dim() > 2 and inputs.dtype != torch.uint8 and self._had_bytes():
+            low, high = float(inputs.min()), float(inputs.max())
+            if low < 0 or high > 255:
+                raise ValueError(
+                    f"`X` must be bytes, or floats of 0 to 1 or of 0 to 255, since `fit` had bytes; got numbers from "
+                    f"{low:g} to {high:g}; scale them as those were"
+                )
+            return inputs * 255.0 if high <= 1 and bool((inputs != inputs.floor()).any()) else inputs
+        if inputs.dim() == 4 and bool((self.scale_ == 1).all()):
+            if inputs.dtype == torch.uint8:
+                return to_float(inputs)
+            if self.standardize and self._is_deep():  # else they may be of a stream, which takes floats as they are
+                _check_range(inputs)
+        return inputs
+
+    def _had_bytes(self) -> bool:
+        """Whether `fit` had bytes, which are divided by 255."""
+        return bool((self.scale_ == 255).all() and (self.center_ == 0).all())
+
+    def _is_deep(self) -> bool:
+        """Whether images must be bytes or floats of 0 to 1."""
+        return network_name(self.network) in DEEP or self._distorts()
 
     def _laid_out(self, X: Any, reset: bool) -> Any:
         """Give images as (N, C, H, W), whichever way they come, and all else as it is."""
@@ -80,17 +120,39 @@ class Inputs:
         self.center_, self.scale_ = torch.zeros(shape), torch.ones(shape)
         if inputs.dtype == torch.uint8:
             self.scale_ *= 255.0
-        elif inputs.dim() == 4 and (network_name(self.network) in DEEP or self._distorts()):
-            low, high = float(inputs.min()), float(inputs.max())
-            if low < 0 or high > 1:
-                raise ValueError(
-                    f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
-                    f"pass bytes as uint8"
-                )
+        elif inputs.dim() == 4 and self._is_deep():
+            _check_range(inputs)
         elif self.standardize:
             scale, center = torch.std_mean(inputs.double(), dim=0, correction=0)
-            self.center_ = center.float()
-            self.scale_ = torch.where(scale > 1e-7 * center.abs().clamp(min=1e-30), scale, 1.0).float()
+            least = 1e-7 if inputs.dtype == torch.float32 else _LEAST
+            scale = torch.where(scale > least * center.abs().clamp(min=1e-30), scale, 1.0)
+            self.center_, self.scale_ = center.to(inputs.dtype), scale.to(inputs.dtype)
 
     def _scaled(self, inputs: Tensor) -> Tensor:
-        return (inputs - self.center_) / self.scale_
+        """Bring inputs to the scale of those in `fit`; bytes that are divided by 255 stay for the engine to divide."""
+        if self._had_bytes():
+            return inputs if inputs.dtype == torch.uint8 else inputs * (1.0 / 255.0)  # the engine's very quotient
+        return (inputs - self.center_).div_(self.scale_).float()
+
+
+def _check_range(images: Tensor) -> None:
+    """Check that images of floats have the range that deep networks and consistent views take."""
+    low, high = float(images.min()), float(images.max())
+    if low < 0 or high > 1:
+        raise ValueError(
+            f"images must be bytes or floats of 0 to 1; got numbers from {low:g} to {high:g}; scale them, or "
+            f"pass bytes as uint8"
+        )
+
+
+_LEAST = 1e-10  # of its numbers, by which a column of float64 must vary; less is how they were rounded
+
+
+def _is_blurred(X: NDArray[np.float64]) -> bool:
+    """Whether float32 takes much of what differs in a column, as of times in seconds since 1970: it has steps of 128.
+
+    All other tables are cast before they are scaled, which takes less memory.
+    """
+    low, high = X.min(axis=0), X.max(axis=0)
+    span, largest = high - low, np.maximum(np.abs(low), np.abs(high))
+    return bool(((span > _LEAST * largest) & (np.spacing(largest.astype(np.float32)) > 1e-3 * span)).any())

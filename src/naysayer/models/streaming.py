@@ -81,6 +81,8 @@ def _surveyed(model: ComplementaryClassifier, stream: Stream) -> tuple[Examples,
     model.classes_ = np.arange(stream.n_classes) if classes is None else to_numpy(classes)
     shape = found.example.shape[1:]
     model.n_features_in_ = shape[0]
+    if hasattr(model, "feature_names_in_"):  # of a frame that was fitted before
+        del model.feature_names_in_
     model.center_, model.scale_ = torch.zeros(shape), torch.ones(shape)
     if found.example.dtype == np.uint8:
         model.scale_ *= 255.0
@@ -222,7 +224,7 @@ def partial_fit(
     weight = None if sample_weight is None else check_weight(sample_weight, len(labels))
     if course is None:
         model._learn_scale(inputs)
-    scaled = inputs if inputs.dtype == torch.uint8 else model._scaled(inputs)
+    scaled = model._scaled(inputs)
     source = _Rows(scaled, labels, len(model.classes_), sample_weight=weight)
     if not isinstance(course, Continued):
         told = labels, weight, source.n_classes, model.transition

@@ -180,11 +180,12 @@ class TrainsCandidates(Candidates):
         return Resident(inputs, labels, len(self.classes_), **told), 1
 
     def _start_from_last(self, candidate: Candidate, runs: Population) -> None:
-        """Start the runs of a candidate where those of the last fit ended."""
+        """Start the runs of a candidate where those of the last fit ended; a network of another shape begins anew."""
         n_seeds = runs.n_runs // len(candidate.rates)
         for i, rate in enumerate(candidate.rates):
             last = self._last.members.get((candidate.method, network_name(candidate.network), rate))
-            if last is not None:
+            now = _shapes(runs.parameters) | _shapes(runs.buffers)
+            if last is not None and now == _shapes(last.parameters) | _shapes(last.buffers):
                 for state, before in ((runs.parameters, last.parameters), (runs.buffers, last.buffers)):
                     for name, tensor in before.items():
                         state[name][i * n_seeds : (i + 1) * n_seeds] = tensor.to(state[name])
@@ -300,6 +301,11 @@ class TrainsCandidates(Candidates):
         if self.checkpoint is not None:
             with contextlib.suppress(OSError):
                 Path(self.checkpoint).rmdir()
+
+
+def _shapes(state: dict[str, Tensor]) -> dict[str, torch.Size]:
+    """The shapes of a network's tensors, by their names, whatever the number of runs."""
+    return {name: tensor.shape[1:] for name, tensor in state.items()}
 
 
 def _shown(recipe: Recipe, examples: Examples, parts: Parts) -> tuple[Tensor, NDArray[Any], Any, NDArray[np.int64]]:
