@@ -201,6 +201,23 @@ def test_an_interrupted_search_resumes_and_ends_the_same(flowers, whole, tmp_pat
     assert (tmp_path / "curves.csv").read_text() == (folder / "curves.csv").read_text()
 
 
+def test_a_stage_is_not_judged_by_what_a_later_one_left(flowers, whole, tmp_path, monkeypatch):
+    at_once, _ = whole
+    with monkeypatch.context() as patch:
+        patch.setattr(job._Search, "finish", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            search(flowers, tmp_path, [at_once.trial])  # has one stage, of all epochs
+    assert [(row["share"], row["epochs"]) for row in rows_of(tmp_path)] == [("1.0", "9")]
+    more = search(flowers, tmp_path)
+    for row, same in zip(at_once.rows, more.rows, strict=True):
+        assert (row.key, row.estimate, row.epochs) == (same.key, same.estimate, same.epochs)
+    assert more.accuracy == at_once.accuracy
+
+
+def stopped(*_):
+    raise KeyboardInterrupt
+
+
 def test_a_folder_of_another_search_is_refused(flowers, tmp_path):
     search(flowers, tmp_path, NINE[:1])
     with raises("it holds one of other data, settings or release; give another --out, or begin anew: --restart"):
