@@ -404,9 +404,10 @@ class _Search:
         self.found[row.key] = row
         self.curves[row.trial.key] = curve
         of_trial = [f.name for f in fields(Trial)]
-        points = [
-            [*_cells(asdict(self._trials()[key]).values()), *point]
-            for key in sorted(self.curves)
+        trials = self._trials()
+        points = [  # a search killed between the two files left the curve of a trial that has no row yet
+            [*_cells(asdict(trials[key]).values()), *point]
+            for key in sorted(self.curves.keys() & trials.keys())
             for point in self.curves[key]
         ]
         self._write(CURVES, [*of_trial, "epoch", "loss", "valid_accuracy"], points)
