@@ -1110,6 +1110,27 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path, change):
         make().fit(X, y_bar, checkpoint=path, **how)
 
 
+@pytest.mark.parametrize("others", [10, 2, None])
+def test_a_checkpoint_of_another_patience_is_refused(tmp_path, others):
+    """Runs that it stopped may have missed epochs of the others, so they cannot go on with them."""
+    X, _, y_bar = blobs()
+    path = tmp_path / "runs"
+    how = {"max_epochs": 6, "validation_rows": np.arange(60), "checkpoint": path}
+    stopped = make(lr=0.0).fit(X, y_bar, patience=1, **how)
+    assert len(stopped.history["loss"]) == 2
+    with raises("is of other data or settings"):
+        make(lr=0.0).fit(X, y_bar, patience=others, **how)
+    assert_same_runs(make(lr=0.0).fit(X, y_bar, patience=1, **how), stopped)
+
+
+def test_rows_to_train_on_are_not_taken_for_rows_held_out(tmp_path):
+    X, _, y_bar = blobs()
+    path, rows = tmp_path / "runs", np.arange(60)
+    make().fit(X, y_bar, max_epochs=1, rows=rows, checkpoint=path)
+    with raises("is of other data or settings"):
+        make().fit(X, y_bar, max_epochs=2, validation_rows=rows, checkpoint=path)
+
+
 @pytest.mark.parametrize("kept", [0, 4, 100, 0.5, 0.99])
 def test_a_truncated_checkpoint_is_refused(tmp_path, kept):
     X, _, y_bar = blobs()

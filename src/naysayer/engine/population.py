@@ -279,7 +279,7 @@ class Population:
         check_count(max_epochs, "`max_epochs`")
         source, example = self._open(X, y_bar, rows, validation_rows, test, sample_weight)
         path = None if checkpoint is None else Path(checkpoint)
-        stamp = self._stamp(source, path, choice, class_risks, [max_epochs, patience, until is None, path is None])
+        stamp = self._stamp(source, path, choice, class_risks, [max_epochs, until is None, path is None])
         chunks = self._group(source, example)
         self.course, self.interrupted = Course(self.n_runs), False
         with process.quick(self.device), self._room_for_a_step(), self._threads(source, len(chunks)) as spread:
@@ -512,7 +512,7 @@ class Population:
             "objectives": [(type(o), o.settings()) for o in self.objectives],
             "network": self.module if self._keeps_weights else structure_of(self.module),
             "shapes": {k: list(v.shape) for k, v in self.parameters.items()},
-            "chosen by": [choice.select, class_risks, choice.members],
+            "chosen by": [choice.select, class_risks, choice.members, choice.patience],
             "data": source.digest() if kept or isinstance(source, Resident) else None,
         }
 
