@@ -863,6 +863,18 @@ def test_when_all_runs_fail_training_ends():
     assert len(runs.history["loss"]) == 1
 
 
+@pytest.mark.parametrize("sample_weight", [None, np.linspace(0.5, 2, 240)])
+def test_class_risks_are_means_over_the_rows_with_a_label(sample_weight):
+    X, _, y_bar = blobs()
+    ruled_out = np.eye(3, dtype=bool)[y_bar]
+    ruled_out[::2] = False
+    how = {"max_epochs": 1, "sample_weight": sample_weight, "class_risks": True}
+    all_rows = make(lr=0.0).fit(X, ruled_out, **how).history
+    labelled = make(lr=0.0).fit(X, ruled_out, rows=np.arange(1, 240, 2), **how).history
+    for k in range(3):
+        np.testing.assert_allclose(all_rows[f"class_risk_{k}"], labelled[f"class_risk_{k}"], rtol=1e-5)
+
+
 # ---- interruption and checkpoints -----------------------------------------------------------------------------
 
 

@@ -277,13 +277,15 @@ class Stack:
         for x, labels, *given in self.source.trained_on(self.runs, self._block()):
             losses = cross_entropy(self._class_scores(self.network.logits(to_float(x))))
             times = given[0] if given else torch.ones_like(losses[..., 0])
+            times = torch.where(labels.any(dim=-1), times, 0.0) if is_sets(labels) else times  # rows with a label
             for block, objective in self.blocks:
                 weights = label_weights(labels[block], self.n_classes, objective.inverse)
                 risks[block] += risk.class_risks(losses[block], times[block].unsqueeze(-1) * weights)
             n += times.sum(dim=-1, dtype=torch.float64)
         if self.reduce is not None:
             risks, n = self.reduce(risks), self.reduce(n)
-        return {f"class_risk_{k}": risks[:, k] / n for k in range(self.n_classes)}
+        risks = risks / torch.where(n > 0, n, 1.0).unsqueeze(-1)
+        return {f"class_risk_{k}": risks[:, k] for k in range(self.n_classes)}
 
     def _test_scores(self) -> Tensors:
         sums = torch.zeros(2, self.size, dtype=torch.float64, device=self.loss.device)  # right ones, and all
