@@ -1194,6 +1194,15 @@ def test_a_missing_accelerator_is_named(monkeypatch):
     assert make(device="auto").device == torch.device("cpu")
 
 
+@pytest.mark.parametrize("name", ["cuda:2", "cuda:7", torch.device("cuda", 2)])
+def test_a_device_beyond_the_last_one_is_named(monkeypatch, name):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with raises(f"`device` must be one of the 2 CUDA devices here, from 'cuda:0' on; got {name!r}"):
+        training.pick_device(name)
+    assert [training.pick_device(one).index for one in ("cuda:1", "cuda:0", "cuda", "auto")] == [1, 0, None, None]
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [

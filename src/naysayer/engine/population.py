@@ -57,6 +57,10 @@ def pick_device(device: str | torch.device) -> torch.device:
             raise ValueError(f"`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got {device!r}") from None
         if chosen.type == "cuda" and not torch.cuda.is_available():
             raise ValueError(f"`device` is {device!r}, but no CUDA device is here; pass device='auto'")
+        if chosen.type == "cuda" and (chosen.index or 0) >= (n_here := torch.cuda.device_count()):
+            raise ValueError(
+                f"`device` must be one of the {n_here} CUDA devices here, from 'cuda:0' on; got {device!r}"
+            )
         return chosen
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

@@ -6,6 +6,7 @@ Everything here stays on the device. :mod:`naysayer.engine.population` decides w
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -212,22 +213,27 @@ class Stack:
                 self.graphs[length, shapes] = self._capture(window, length)
             self.graphs[length, shapes].replay()
 
+    @functools.cached_property
+    def side(self) -> torch.cuda.Stream:
+        """The stream of this device on which steps are captured."""
+        return torch.cuda.Stream(self.loss.device)
+
     def _capture(self, window: Tensors, length: int) -> torch.cuda.CUDAGraph:
         """Capture so many steps in a CUDA graph. The warm-up that this needs is undone."""
         if all(self.windows[shapes] is not window for _, shapes in self.graphs):
             touched = [*self.state().values(), self.loss]
             before = [t.detach().clone() for t in touched]
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
+            here = torch.cuda.current_stream(self.loss.device)
+            self.side.wait_stream(here)
+            with torch.cuda.stream(self.side):
                 for _ in range(2):
                     self._step(**{name: t[0] for name, t in window.items()})
-            torch.cuda.current_stream().wait_stream(side)
+            here.wait_stream(self.side)
             with torch.no_grad():
                 for tensor, value in zip(touched, before, strict=True):
                     tensor.copy_(value)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=self.side):  # torch's own one is of the device that first captured anything
             for i in range(length):
                 self._step(**{name: t[i] for name, t in window.items()})
         return graph
