@@ -27,6 +27,14 @@ from naysayer.objectives import Objective
 
 EVALUATE = 1 << 24  # logits, or inputs, formed at once in an evaluation
 CAPTURED_STEPS = 32  # steps in one CUDA graph: enough that starting one costs nothing beside it
+CAPTURED_SHAPES = 8  # of batches whose graphs are kept: the parts of a stream have batches of many sizes
+
+
+class Captured(NamedTuple):
+    """What serves batches of one shape on CUDA."""
+
+    window: Tensors  # the batches that the next graph replayed reads
+    graphs: dict[int, torch.cuda.CUDAGraph]  # by the number of steps
 
 
 class Settings(NamedTuple):
@@ -95,8 +103,7 @@ class Stack:
         self.loss = torch.zeros(self.size, device=device)
         self.captures = device.type == "cuda" and self.recipe.captured and self.reduce is None
         self.captured = CAPTURED_STEPS if self.network.stacks else 1
-        self.graphs: dict[Any, torch.cuda.CUDAGraph] = {}  # by the number of steps and the shapes
-        self.windows: dict[Any, Tensors] = {}  # the batches that the next graph replayed reads, by their shapes
+        self.shapes: dict[Any, Captured] = {}  # the oldest first
 
     def _shares(self) -> tuple[Tensor, Tensor]:
         """π̄ of each run's own training labels, (C, K), and the weight of the complementary ones, (C, 1)."""
@@ -201,26 +208,31 @@ class Stack:
 
     def _replay(self, steps: Tensors) -> None:
         """Run steps from captured graphs, some at a time."""
-        shapes = tuple((name, t.shape[1:]) for name, t in steps.items())
-        if shapes not in self.windows:
-            self.windows[shapes] = {k: t[:1].expand(self.captured, *t.shape[1:]).clone() for k, t in steps.items()}
-        window, n_steps = self.windows[shapes], len(steps["rows"])
-        for start in range(0, n_steps, self.captured):
-            length = min(self.captured, n_steps - start)
+        shapes, n_steps = tuple((name, t.shape[1:]) for name, t in steps.items()), len(steps["rows"])
+        if shapes not in self.shapes:
+            if len(self.shapes) == CAPTURED_SHAPES:
+                torch.cuda.synchronize(self.loss.device)  # a graph may not go before it has run
+                del self.shapes[next(iter(self.shapes))]
+            dense = {k: t[: self.captured].clone(memory_format=torch.contiguous_format) for k, t in steps.items()}
+            self.shapes[shapes] = Captured(dense, {})
+        window, graphs = self.shapes[shapes]
+        at_once = len(window["rows"])
+        for start in range(0, n_steps, at_once):
+            length = min(at_once, n_steps - start)
             for name, t in steps.items():
                 window[name][:length].copy_(t[start : start + length])
-            if (length, shapes) not in self.graphs:
-                self.graphs[length, shapes] = self._capture(window, length)
-            self.graphs[length, shapes].replay()
+            if length not in graphs:
+                graphs[length] = self._capture(window, length, first=not graphs)
+            graphs[length].replay()
 
     @functools.cached_property
     def side(self) -> torch.cuda.Stream:
         """The stream of this device on which steps are captured."""
         return torch.cuda.Stream(self.loss.device)
 
-    def _capture(self, window: Tensors, length: int) -> torch.cuda.CUDAGraph:
-        """Capture so many steps in a CUDA graph. The warm-up that this needs is undone."""
-        if all(self.windows[shapes] is not window for _, shapes in self.graphs):
+    def _capture(self, window: Tensors, length: int, first: bool) -> torch.cuda.CUDAGraph:
+        """Capture so many steps in a CUDA graph. The warm-up that the first one of a shape needs is undone."""
+        if first:
             touched = [*self.state().values(), self.loss]
             before = [t.detach().clone() for t in touched]
             here = torch.cuda.current_stream(self.loss.device)
