@@ -35,6 +35,7 @@ import torch
 
 from common import finished, hardware, save
 from naysayer import ComplementaryClassifier, complement, metrics
+from naysayer.common.files import whole_file
 from naysayer.models.pooling import Pool
 from tables import NAMES, read_tables
 
@@ -62,20 +63,20 @@ def fit(name: str, n: int, seed: int, kept: Path) -> None:
         warnings.simplefilter("ignore")
         model = Judged(classes=np.arange(n_classes), device="cpu", random_state=seed).fit(X[rows], y_bar)
     found = model.held_out_
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(
-        kept,
-        n_classes=n_classes,
-        y=y[rows][found.rows],
-        y_bar=y_bar[found.rows],
-        classes=found.classes,
-        gain=found.gain,
-        together=np.stack(model.together_).astype(np.float32),
-        temperatures=model.whole_pool_.temperatures,
-        weights=model.whole_pool_.weights,
-        estimate=np.array(model.estimated_accuracy_),
-        accuracy=(model.predict(X[rest]) == y[rest]).mean(),
-    )
+    with whole_file(kept) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(
+            file,
+            n_classes=n_classes,
+            y=y[rows][found.rows],
+            y_bar=y_bar[found.rows],
+            classes=found.classes,
+            gain=found.gain,
+            together=np.stack(model.together_).astype(np.float32),
+            temperatures=model.whole_pool_.temperatures,
+            weights=model.whole_pool_.weights,
+            estimate=np.array(model.estimated_accuracy_),
+            accuracy=(model.predict(X[rest]) == y[rest]).mean(),
+        )
 
 
 def job(given: tuple[str, int, int, Path]) -> None:

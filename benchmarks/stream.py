@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from common import hardware, save
+from naysayer.common.files import write_text
 
 SOURCE = str(Path(__file__).parents[1] / "src")
 N_COLUMNS, N_CLASSES = 20, 10
@@ -147,7 +148,7 @@ def main() -> None:
     parser.add_argument("--stage", choices=["scan", "compare"], help=argparse.SUPPRESS)
     parser.add_argument("--out", default=".")
     options = parser.parse_args()
-    data = options.folder / f"rows-{options.rows}"
+    data = options.folder / f"rows-{options.rows}-seed-{options.seed}"
     if options.stage is not None:
         n = min(options.part, options.rows)
         print(json.dumps(scan(data) if options.stage == "scan" else compare(options.folder, data, n, options.seed)))
@@ -157,7 +158,8 @@ def main() -> None:
     print(
         f"{options.rows:,} rows, {size / 1e9:.2f} GB on disk, made in {time.perf_counter() - begun:.0f} s", flush=True
     )
-    model, predicted = options.folder / "model", options.folder / "predictions.csv"
+    limits = options.folder / f"{data.name}-memory-{options.memory}-window-{options.window}"
+    model, predicted, kept = limits / "model", limits / "predictions.csv", limits / "done.json"
     own = [__file__, *sys.argv[1:], "--stage"]
     window = ["--memory", str(options.window)]
     how = ["--label", "answer", "--method", "forward", "--lr", "0.003", "--epochs", "1", "--force", "--json", *window]
@@ -168,7 +170,6 @@ def main() -> None:
         "evaluate": ["-m", "naysayer", "evaluate", str(model), str(data), "--json", *window],
     }
     result: dict[str, Any] = {"rows": options.rows, "columns": N_COLUMNS, "bytes": size, "limit_mb": options.memory}
-    kept = options.folder / f"done-{options.rows}.json"
     finished = json.loads(kept.read_text()) if kept.exists() else {}
     for name, arguments in stages.items():
         if name not in finished:
@@ -182,7 +183,7 @@ def main() -> None:
                 done |= {"bytes": predicted.stat().st_size, "predictions": lines(predicted) - 1}
                 assert done["predictions"] == options.rows, f"each row must be predicted once; got {done}"
             finished[name] = done
-            kept.write_text(json.dumps(finished))
+            write_text(kept, json.dumps(finished))
         done = finished[name]
         print(
             f"{name:18} {done['seconds']:8.1f} s {done['rows_per_second']:12,.0f} rows/s "

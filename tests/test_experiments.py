@@ -232,6 +232,34 @@ def test_a_job_goes_on_when_asked_for_more_epochs(data, tmp_path):
     assert not list(tmp_path.glob("*.checkpoint"))
 
 
+@pytest.mark.parametrize("reliability", [False, True])
+def test_fewer_epochs_than_a_checkpoint_has_are_trained_afresh(data, tmp_path, reliability):
+    long, short = (job(epochs=n, paper_epochs=8, reliability=reliability) for n in (4, 2))
+    jobs.train(long, device="cpu", checkpoint=tmp_path / f"{long.file}.checkpoint")  # and killed before it was saved
+    (checkpoint,) = tmp_path.iterdir()
+    before = checkpoint.read_bytes()
+    found, at_once = jobs.do(short, tmp_path, device="cpu"), jobs.do(short, tmp_path / "other", device="cpu")
+    assert (len(found.history["loss"]), found.bins) == (2, at_once.bins)
+    for name, values in at_once.history.items():
+        np.testing.assert_array_equal(values, found.history[name])
+    assert checkpoint.read_bytes() == before
+    assert len(jobs.do(long, tmp_path, device="cpu").history["loss"]) == 4
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_longer_result_is_not_replaced(data, tmp_path, whole):
+    long, short = (job(epochs=n, paper_epochs=4 if whole else 8, reliability=True) for n in (4, 2))
+    jobs.do(long, tmp_path, device="cpu")
+    assert jobs.find(short, tmp_path) is None  # its diagram would be of another epoch
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with raises(
+        f"some must be asked for 4 epochs or more, for {tmp_path} holds a result of 4; got 2; ask for more, or give "
+        f"another folder"
+    ):
+        jobs.do(short, tmp_path, device="cpu")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 @pytest.mark.parametrize("suffix", ["csv.gz", "json"])
 @pytest.mark.parametrize("keep", [0, 20, -10])
 def test_a_result_cut_short_is_not_there(data, tmp_path, suffix, keep):
@@ -418,6 +446,15 @@ def test_only_some_jobs_of_an_experiment(data, tmp_path):
     reproduce(["figure2"], tmp_path, more, only="resnet-ascent", device="cpu", show=False)
     (section,) = reproduce(["figure2"], tmp_path, more, train=False, show=False)
     assert list(section.items[1].rows) == ["CIFAR-10, ResNet-34 (1 to 2 epochs, 1 trial)"]
+
+
+def test_fewer_epochs_of_a_diagram_are_refused_before_anything_is_trained(data, tmp_path):
+    scale = Scale(epochs=2, trials=1, datasets=("mnist",), quick=True)
+    reproduce(["figure4"], tmp_path, scale, device="cpu", show=False)
+    before = {path: path.read_bytes() for path in (tmp_path / "jobs").iterdir()}
+    with raises("figure4-mnist-linear must be asked for 2 epochs or more, for "):
+        reproduce(["figure1", "figure4"], tmp_path, replace(scale, epochs=1), device="cpu", show=False)
+    assert {path: path.read_bytes() for path in (tmp_path / "jobs").iterdir()} == before
 
 
 def test_what_is_there_is_drawn_and_nothing_trained(data, tmp_path):

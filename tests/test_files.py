@@ -123,6 +123,18 @@ def test_permissions_are_those_of_any_other_new_file(tmp_path, umask, mode):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
 
 
+@pytest.mark.parametrize("private", [False, True])
+def test_no_file_is_written_by_changing_the_umask(tmp_path, monkeypatch, private):
+    """It is that of all threads: of two that read it so at once, one may put back what the other has set."""
+    path = tmp_path / "file"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "umask", None)
+        write_text(path, "text", private=private)
+    if private:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text() == "text"
+
+
 def test_text_is_utf8_and_a_path_may_be_text(tmp_path):
     write_text(str(tmp_path / "file"), "é, “no”\n")
     assert (tmp_path / "file").read_bytes() == "é, “no”\n".encode()

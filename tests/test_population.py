@@ -863,6 +863,18 @@ def test_when_all_runs_fail_training_ends():
     assert len(runs.history["loss"]) == 1
 
 
+@pytest.mark.parametrize("sample_weight", [None, np.linspace(0.5, 2, 240)])
+def test_class_risks_are_means_over_the_rows_with_a_label(sample_weight):
+    X, _, y_bar = blobs()
+    ruled_out = np.eye(3, dtype=bool)[y_bar]
+    ruled_out[::2] = False
+    how = {"max_epochs": 1, "sample_weight": sample_weight, "class_risks": True}
+    all_rows = make(lr=0.0).fit(X, ruled_out, **how).history
+    labelled = make(lr=0.0).fit(X, ruled_out, rows=np.arange(1, 240, 2), **how).history
+    for k in range(3):
+        np.testing.assert_allclose(all_rows[f"class_risk_{k}"], labelled[f"class_risk_{k}"], rtol=1e-5)
+
+
 # ---- interruption and checkpoints -----------------------------------------------------------------------------
 
 
@@ -1110,6 +1122,27 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path, change):
         make().fit(X, y_bar, checkpoint=path, **how)
 
 
+@pytest.mark.parametrize("others", [10, 2, None])
+def test_a_checkpoint_of_another_patience_is_refused(tmp_path, others):
+    """Runs that it stopped may have missed epochs of the others, so they cannot go on with them."""
+    X, _, y_bar = blobs()
+    path = tmp_path / "runs"
+    how = {"max_epochs": 6, "validation_rows": np.arange(60), "checkpoint": path}
+    stopped = make(lr=0.0).fit(X, y_bar, patience=1, **how)
+    assert len(stopped.history["loss"]) == 2
+    with raises("is of other data or settings"):
+        make(lr=0.0).fit(X, y_bar, patience=others, **how)
+    assert_same_runs(make(lr=0.0).fit(X, y_bar, patience=1, **how), stopped)
+
+
+def test_rows_to_train_on_are_not_taken_for_rows_held_out(tmp_path):
+    X, _, y_bar = blobs()
+    path, rows = tmp_path / "runs", np.arange(60)
+    make().fit(X, y_bar, max_epochs=1, rows=rows, checkpoint=path)
+    with raises("is of other data or settings"):
+        make().fit(X, y_bar, max_epochs=2, validation_rows=rows, checkpoint=path)
+
+
 @pytest.mark.parametrize("kept", [0, 4, 100, 0.5, 0.99])
 def test_a_truncated_checkpoint_is_refused(tmp_path, kept):
     X, _, y_bar = blobs()
@@ -1159,6 +1192,15 @@ def test_a_missing_accelerator_is_named(monkeypatch):
     with raises("`device` is 'cuda', but no CUDA device is here; pass device='auto'"):
         make(device="cuda")
     assert make(device="auto").device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["cuda:2", "cuda:7", torch.device("cuda", 2)])
+def test_a_device_beyond_the_last_one_is_named(monkeypatch, name):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with raises(f"`device` must be one of the 2 CUDA devices here, from 'cuda:0' on; got {name!r}"):
+        training.pick_device(name)
+    assert [training.pick_device(one).index for one in ("cuda:1", "cuda:0", "cuda", "auto")] == [1, 0, None, None]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -101,6 +102,22 @@ def test_the_last_to_leave_restores_the_precision():
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark) == (before, searched)
     with process.quick(torch.device("cpu")):
         assert torch.get_float32_matmul_precision() == before
+
+
+def test_a_cuda_device_with_a_number_is_the_current_one_meanwhile(monkeypatch):
+    seen = []
+
+    @contextlib.contextmanager
+    def current(device):
+        seen.append(f"in {device}")
+        yield
+        seen.append(f"out of {device}")
+
+    monkeypatch.setattr(torch.cuda, "device", current)
+    for name in ("cuda:1", "cuda", "cpu"):
+        with process.quick(torch.device(name)):
+            seen.append(name)
+    assert seen == ["in cuda:1", "cuda:1", "out of cuda:1", "cuda", "cpu"]
 
 
 @pytest.mark.usefixtures("two_threads")

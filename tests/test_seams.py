@@ -542,6 +542,29 @@ def test_a_step_has_one_sum_for_the_risks_and_one_for_the_gradients():
     assert len(sums) == 2 * n_steps + 3 * 3 + 1  # per epoch labels and two kinds of scores; shares before the first
 
 
+@pytest.mark.parametrize("given", [{"checkpoint": "c"}, {"until": 0.0}])
+def test_what_only_torchrun_lets_processes_agree_on_is_refused(given):
+    X, y_bar = spread_data("single")
+    (name,) = given
+    with raises(
+        f"`{name}` must be None where `reduce`, or an objective's `group`, sums over processes that do not agree on "
+        "the epoch; leave these out, and start all processes by torchrun"
+    ):
+        spread_population("ascent", False, lambda t: t).fit(X, y_bar, max_epochs=2, **given)
+
+
+def test_a_sum_over_one_process_may_stop_and_resume(tmp_path):
+    class OverOne:
+        size = 1
+
+        def __call__(self, tensor):
+            return tensor
+
+    X, y_bar = spread_data("single")
+    runs = spread_population("ascent", False, OverOne()).fit(X, y_bar, checkpoint=tmp_path / "c", until=-np.inf)
+    assert len(runs.history["loss"]) == 1
+
+
 def test_a_sum_needs_processes():
     with raises("a process group must be initialised first: torch.distributed.init_process_group('gloo')"):
         SumOver()

@@ -29,6 +29,7 @@ from naysayer.data import stream as files
 from naysayer.data.stream import TableShards
 from naysayer.engine import stream as stream_module
 from naysayer.engine.shards import Block, Moments, read_ahead
+from naysayer.engine.stack import CAPTURED_SHAPES, CAPTURED_STEPS, Stack
 from naysayer.engine.stream import Stream
 from naysayer.features import stream as features
 from naysayer.features.tables import Columns
@@ -245,6 +246,41 @@ def test_a_pass_in_legs_resumes_in_its_middle(tmp_path):
     other = Stream(Arrays(X + 1, y_bar, [60] * 10), memory=8000, leg_rows=150)
     with raises("is of other data or settings"):
         population().fit(other, max_epochs=8, checkpoint=tmp_path / "c")
+
+
+def test_batches_of_many_sizes_are_captured_within_bounds(monkeypatch):
+    """Graphs replayed train as steps do; a stand-in for a graph here takes the steps of its window."""
+
+    class Graph:
+        def __init__(self, stack, window, length, first):
+            self.stack, self.window, self.length = stack, window, length
+            (graphs,) = (captured.graphs for captured in stack.shapes.values() if captured.window is window)
+            assert first == (not graphs)
+
+        def replay(self):
+            for i in range(self.length):
+                self.stack._step(**{name: t[i] for name, t in self.window.items()})
+
+    X, _, y_bar = blobs()
+    sizes, most = [3 * i + 1 for i in range(16)] + [600 - 376], []
+    real = Stack._replay
+
+    def replayed(self, steps):
+        real(self, steps)
+        most.append((len(self.shapes), max(len(captured.window["rows"]) for captured in self.shapes.values())))
+
+    def train():
+        return population(batch_size=20).fit(Stream(Arrays(X, y_bar, sizes), memory=20_000, leg_rows=40), max_epochs=30)
+
+    whole = train()
+    with monkeypatch.context() as patch:
+        patch.setattr(Stack, "captures", property(lambda self: True, lambda self, value: None), raising=False)
+        patch.setattr(Stack, "_capture", lambda *given, **how: Graph(*given, **how))
+        patch.setattr(Stack, "_replay", replayed)
+        patch.setattr(torch.cuda, "synchronize", lambda device: None)
+        assert_same_runs(train(), whole, 1e-4)  # a window is laid out in another way than what is dealt
+    assert max(n for n, _ in most) == CAPTURED_SHAPES
+    assert max(n for _, n in most) < CAPTURED_STEPS  # as many as are dealt at once
 
 
 def test_a_single_shard_has_legs_and_is_read_once_per_pass(tmp_path):

@@ -201,6 +201,45 @@ def test_an_interrupted_search_resumes_and_ends_the_same(flowers, whole, tmp_pat
     assert (tmp_path / "curves.csv").read_text() == (folder / "curves.csv").read_text()
 
 
+def test_a_search_killed_between_its_two_files_resumes(flowers, whole, tmp_path, monkeypatch):
+    at_once, folder = whole
+    write, times = job._Search._write, []
+
+    def killed(self, name, *rest):
+        times.append(name)
+        if times.count("curves.csv") == 2 and name == "trials.csv":  # the second trial has a curve and no row
+            raise KeyboardInterrupt
+        write(self, name, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job._Search, "_write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            search(flowers, tmp_path)
+    assert len(rows_of(tmp_path)) == 1
+    with monkeypatch.context() as patch:  # another trial is done first, and then that one
+        patch.setattr(Here, "do", lambda self, tasks, bar, do=Here.do: do(self, tasks[::-1], bar))
+        resumed = search(flowers, tmp_path)
+    assert [(row.key, row.estimate) for row in resumed.rows] == [(row.key, row.estimate) for row in at_once.rows]
+    assert (tmp_path / "curves.csv").read_text() == (folder / "curves.csv").read_text()
+
+
+def test_a_stage_is_not_judged_by_what_a_later_one_left(flowers, whole, tmp_path, monkeypatch):
+    at_once, _ = whole
+    with monkeypatch.context() as patch:
+        patch.setattr(job._Search, "finish", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            search(flowers, tmp_path, [at_once.trial])  # has one stage, of all epochs
+    assert [(row["share"], row["epochs"]) for row in rows_of(tmp_path)] == [("1.0", "9")]
+    more = search(flowers, tmp_path)
+    for row, same in zip(at_once.rows, more.rows, strict=True):
+        assert (row.key, row.estimate, row.epochs) == (same.key, same.estimate, same.epochs)
+    assert more.accuracy == at_once.accuracy
+
+
+def stopped(*_):
+    raise KeyboardInterrupt
+
+
 def test_a_folder_of_another_search_is_refused(flowers, tmp_path):
     search(flowers, tmp_path, NINE[:1])
     with raises("it holds one of other data, settings or release; give another --out, or begin anew: --restart"):

@@ -147,6 +147,34 @@ def test_population_on_cuda_equals_cpu(method, labels):
     np.testing.assert_allclose(cuda.history["test_accuracy"], cpu.history["test_accuracy"], atol=0.02)
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="a second CUDA device is needed")
+@pytest.mark.parametrize("network", [lambda: networks.mlp(20, 5, (32,)), lambda: torch.nn.Linear(20, 5)])
+@pytest.mark.parametrize("kind", ["uint8", "float32"])
+def test_the_second_device_trains_as_the_first(network, kind):
+    """On a machine with several devices, without torchrun: kernels, captures and streams are those of `device`.
+
+    The first device is the current one all the time. It trains first, so that what torch makes once and keeps, such as
+    the stream that it captures on, is of the first device when the second one comes to it.
+    """
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 600)
+    X = np.clip(128 + 20 * (rng.normal(size=(600, 20)) + 2 * np.eye(5, 20)[y]), 0, 255).astype("uint8")
+    X = X if kind == "uint8" else (X / 255).astype("float32")
+    y_bar = complement(y, 5, random_state=0)
+    out = []
+    for device in ("cuda:0", "cuda:1"):
+        runs = Population(network, objectives.GradientAscent(5), seeds=[0, 1], lr=1e-2, batch_size=64, device=device)
+        before = {name: p.clone() for name, p in runs.parameters.items()}
+        runs.fit(X, y_bar, max_epochs=3, rows=np.arange(500), validation_rows=np.arange(500, 600), test=(X, y))
+        assert {p.device for p in runs.parameters.values()} == {torch.device(device)}
+        assert all((p != before[name]).any() for name, p in runs.parameters.items())  # graphs were replayed, not empty
+        assert torch.cuda.current_device() == 0
+        out.append((runs.history, runs.logits(X)))
+    for name, values in out[0][0].items():
+        np.testing.assert_allclose(out[1][0][name], values, rtol=0.02, atol=0.02, err_msg=name)
+    torch.testing.assert_close(out[1][1], out[0][1], rtol=0.05, atol=0.05)
+
+
 def test_user_module_is_captured_and_dropout_varies():
     module = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(16, 3))
     y = np.arange(300) % 3
@@ -283,7 +311,8 @@ def test_a_recipe_of_views_and_state_is_captured_and_equals_the_cpu(network):
         np.testing.assert_allclose(out[1].history[name], values, rtol=0.02, atol=0.02)
 
 
-def test_a_streamed_source_equals_a_resident_one():
+@pytest.mark.parametrize("n_sizes", [2, 11])  # of batches; more than there are graphs kept of
+def test_a_streamed_source_equals_a_resident_one(n_sizes):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 600)
     X = (rng.normal(size=(600, 20)) + 2 * np.eye(5, 20)[y]).astype("float32")
@@ -299,8 +328,8 @@ def test_a_streamed_source_equals_a_resident_one():
 
         def batches(self, epoch, runs):
             for batch in self.inner.batches(epoch, runs):
-                for rows, labels in zip(batch.rows, batch.labels):
-                    end = 40 if len(rows) and epoch % 2 else None  # other shapes are captured anew
+                for step, (rows, labels) in enumerate(zip(batch.rows, batch.labels)):
+                    end = 60 - 4 * ((step + epoch) % n_sizes)  # other shapes are captured anew
                     rows, labels = rows[:, :end].contiguous(), labels[:, :end].contiguous()
                     yield Batch(rows[None], labels[None], self.inner.inputs(Batch(rows, labels))[None])
 

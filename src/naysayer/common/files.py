@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,20 +20,17 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
     `private`: nobody else on this machine may read it, whatever the umask says.
     """
     path = Path(path)
+    temporary = path.parent / f".{path.name}.{os.urandom(4).hex()}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
+        # the system itself applies the umask, which can be read only by changing it, in all threads
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from None
-    temporary = Path(name)
     try:
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o600 if private else 0o666 & ~umask)
         temporary.replace(path)
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from None

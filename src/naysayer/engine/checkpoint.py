@@ -52,6 +52,12 @@ def read(path: Path) -> Saved | None:
     return read_tensors(path) if path.exists() else None
 
 
+def within(path: Path, epochs: int) -> Path | None:
+    """Give the path for a training of so many epochs; None where the checkpoint there is further than that."""
+    saved = read(path)
+    return None if saved is not None and saved[1].get("epoch", 0) > epochs else path
+
+
 def resume(path: Path, saved: Saved, stamp: str, schedule: Any, course: Course, stacks: list[Stack]) -> None:
     """Take over a checkpoint, if it is of the same data and settings."""
     tensors, about = saved

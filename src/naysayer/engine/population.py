@@ -57,6 +57,10 @@ def pick_device(device: str | torch.device) -> torch.device:
             raise ValueError(f"`device` must be 'auto', 'cpu', 'cuda' or 'cuda:0'; got {device!r}") from None
         if chosen.type == "cuda" and not torch.cuda.is_available():
             raise ValueError(f"`device` is {device!r}, but no CUDA device is here; pass device='auto'")
+        if chosen.type == "cuda" and (chosen.index or 0) >= (n_here := torch.cuda.device_count()):
+            raise ValueError(
+                f"`device` must be one of the {n_here} CUDA devices here, from 'cuda:0' on; got {device!r}"
+            )
         return chosen
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -271,15 +275,17 @@ class Population:
         patience : stop a run after this many epochs without a better score.
         class_risks : record each class's part of the unbiased cross-entropy risk on the training rows,
             as "class_risk_0" and so on.
-        checkpoint : file to save to every half minute and to resume from if it is there.
-        until : a moment of :func:`time.monotonic` after which no epoch is begun but the first.
+        checkpoint : file to save to every half minute and to resume from if it is there; None where `reduce` was given,
+            or an objective's `group`.
+        until : a moment of :func:`time.monotonic` after which no epoch is begun but the first; None there, too.
         bar : told after each epoch.
         """
         choice = EpochChoice.of(select, groups, patience, self.n_runs)
         check_count(max_epochs, "`max_epochs`")
+        self._check_agreed(checkpoint=checkpoint, until=until)
         source, example = self._open(X, y_bar, rows, validation_rows, test, sample_weight)
         path = None if checkpoint is None else Path(checkpoint)
-        stamp = self._stamp(source, path, choice, class_risks, [max_epochs, patience, until is None, path is None])
+        stamp = self._stamp(source, path, choice, class_risks, [max_epochs, until is None, path is None])
         chunks = self._group(source, example)
         self.course, self.interrupted = Course(self.n_runs), False
         with process.quick(self.device), self._room_for_a_step(), self._threads(source, len(chunks)) as spread:
@@ -362,6 +368,17 @@ class Population:
     def _together(self) -> processes.Processes | None:
         """The processes that share out the data among them, if there are any."""
         return self.reduce if isinstance(self.reduce, processes.Processes) else None
+
+    def _check_agreed(self, **given: Any) -> None:
+        """Refuse what processes must agree on where they only sum: each has its own clock and finds its own file."""
+        if self._together() is not None or self.reduce is None or getattr(self.reduce, "size", None) == 1:
+            return
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"`{name}` must be None where `reduce`, or an objective's `group`, sums over processes that do not "
+                    f"agree on the epoch; leave these out, and start all processes by torchrun"
+                )
 
     def _once(self, work: Callable[[], Any]) -> Any:
         """Let one process decide, so that all come to the same."""
@@ -512,7 +529,7 @@ class Population:
             "objectives": [(type(o), o.settings()) for o in self.objectives],
             "network": self.module if self._keeps_weights else structure_of(self.module),
             "shapes": {k: list(v.shape) for k, v in self.parameters.items()},
-            "chosen by": [choice.select, class_risks, choice.members],
+            "chosen by": [choice.select, class_risks, choice.members, choice.patience],
             "data": source.digest() if kept or isinstance(source, Resident) else None,
         }
 

@@ -40,7 +40,10 @@ def seeded(seed: int | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quick(device: torch.device) -> Iterator[None]:
-    """Let a CUDA device use TF32 in float32 products where it has it, and try which convolutions are quickest there."""
+    """Let a CUDA device use TF32 in float32 products where it has it, and try which convolutions are quickest there.
+
+    One that has a number is also the current device meanwhile: kernels and graphs go there, wherever their tensors are.
+    """
     if device.type != "cuda":
         yield
         return
@@ -50,7 +53,8 @@ def quick(device: torch.device) -> Iterator[None]:
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
     try:
-        yield
+        with contextlib.nullcontext() if device.index is None else torch.cuda.device(device):
+            yield
     finally:
         with _counting:
             precision, search = _quick.pop()

@@ -260,9 +260,9 @@ class Resident(Source):
 
     def digest(self) -> str:
         digest = hashlib.sha256()
-        for tensor in (self.X, self.y, self.rows, self.validation_rows, *(self.tested or ()), self.weights):
+        for tensor in (self.X, self.y, self.rows, self.validation_rows, *(self.tested or (None,)), self.weights):
+            digest.update(b"none" if tensor is None else f"{tuple(tensor.shape)}{tensor.dtype}".encode())
             if tensor is not None:
-                digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
                 digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
         return digest.hexdigest()
 

@@ -6,6 +6,7 @@ Everything here stays on the device. :mod:`naysayer.engine.population` decides w
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,14 @@ from naysayer.objectives import Objective
 
 EVALUATE = 1 << 24  # logits, or inputs, formed at once in an evaluation
 CAPTURED_STEPS = 32  # steps in one CUDA graph: enough that starting one costs nothing beside it
+CAPTURED_SHAPES = 8  # of batches whose graphs are kept: the parts of a stream have batches of many sizes
+
+
+class Captured(NamedTuple):
+    """What serves batches of one shape on CUDA."""
+
+    window: Tensors  # the batches that the next graph replayed reads
+    graphs: dict[int, torch.cuda.CUDAGraph]  # by the number of steps
 
 
 class Settings(NamedTuple):
@@ -94,8 +103,7 @@ class Stack:
         self.loss = torch.zeros(self.size, device=device)
         self.captures = device.type == "cuda" and self.recipe.captured and self.reduce is None
         self.captured = CAPTURED_STEPS if self.network.stacks else 1
-        self.graphs: dict[Any, torch.cuda.CUDAGraph] = {}  # by the number of steps and the shapes
-        self.windows: dict[Any, Tensors] = {}  # the batches that the next graph replayed reads, by their shapes
+        self.shapes: dict[Any, Captured] = {}  # the oldest first
 
     def _shares(self) -> tuple[Tensor, Tensor]:
         """π̄ of each run's own training labels, (C, K), and the weight of the complementary ones, (C, 1)."""
@@ -200,34 +208,44 @@ class Stack:
 
     def _replay(self, steps: Tensors) -> None:
         """Run steps from captured graphs, some at a time."""
-        shapes = tuple((name, t.shape[1:]) for name, t in steps.items())
-        if shapes not in self.windows:
-            self.windows[shapes] = {k: t[:1].expand(self.captured, *t.shape[1:]).clone() for k, t in steps.items()}
-        window, n_steps = self.windows[shapes], len(steps["rows"])
-        for start in range(0, n_steps, self.captured):
-            length = min(self.captured, n_steps - start)
+        shapes, n_steps = tuple((name, t.shape[1:]) for name, t in steps.items()), len(steps["rows"])
+        if shapes not in self.shapes:
+            if len(self.shapes) == CAPTURED_SHAPES:
+                torch.cuda.synchronize(self.loss.device)  # a graph may not go before it has run
+                del self.shapes[next(iter(self.shapes))]
+            dense = {k: t[: self.captured].clone(memory_format=torch.contiguous_format) for k, t in steps.items()}
+            self.shapes[shapes] = Captured(dense, {})
+        window, graphs = self.shapes[shapes]
+        at_once = len(window["rows"])
+        for start in range(0, n_steps, at_once):
+            length = min(at_once, n_steps - start)
             for name, t in steps.items():
                 window[name][:length].copy_(t[start : start + length])
-            if (length, shapes) not in self.graphs:
-                self.graphs[length, shapes] = self._capture(window, length)
-            self.graphs[length, shapes].replay()
+            if length not in graphs:
+                graphs[length] = self._capture(window, length, first=not graphs)
+            graphs[length].replay()
 
-    def _capture(self, window: Tensors, length: int) -> torch.cuda.CUDAGraph:
-        """Capture so many steps in a CUDA graph. The warm-up that this needs is undone."""
-        if all(self.windows[shapes] is not window for _, shapes in self.graphs):
+    @functools.cached_property
+    def side(self) -> torch.cuda.Stream:
+        """The stream of this device on which steps are captured."""
+        return torch.cuda.Stream(self.loss.device)
+
+    def _capture(self, window: Tensors, length: int, first: bool) -> torch.cuda.CUDAGraph:
+        """Capture so many steps in a CUDA graph. The warm-up that the first one of a shape needs is undone."""
+        if first:
             touched = [*self.state().values(), self.loss]
             before = [t.detach().clone() for t in touched]
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
+            here = torch.cuda.current_stream(self.loss.device)
+            self.side.wait_stream(here)
+            with torch.cuda.stream(self.side):
                 for _ in range(2):
                     self._step(**{name: t[0] for name, t in window.items()})
-            torch.cuda.current_stream().wait_stream(side)
+            here.wait_stream(self.side)
             with torch.no_grad():
                 for tensor, value in zip(touched, before, strict=True):
                     tensor.copy_(value)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=self.side):  # torch's own one is of the device that first captured anything
             for i in range(length):
                 self._step(**{name: t[i] for name, t in window.items()})
         return graph
@@ -277,13 +295,15 @@ class Stack:
         for x, labels, *given in self.source.trained_on(self.runs, self._block()):
             losses = cross_entropy(self._class_scores(self.network.logits(to_float(x))))
             times = given[0] if given else torch.ones_like(losses[..., 0])
+            times = torch.where(labels.any(dim=-1), times, 0.0) if is_sets(labels) else times  # rows with a label
             for block, objective in self.blocks:
                 weights = label_weights(labels[block], self.n_classes, objective.inverse)
                 risks[block] += risk.class_risks(losses[block], times[block].unsqueeze(-1) * weights)
             n += times.sum(dim=-1, dtype=torch.float64)
         if self.reduce is not None:
             risks, n = self.reduce(risks), self.reduce(n)
-        return {f"class_risk_{k}": risks[:, k] / n for k in range(self.n_classes)}
+        risks = risks / torch.where(n > 0, n, 1.0).unsqueeze(-1)
+        return {f"class_risk_{k}": risks[:, k] for k in range(self.n_classes)}
 
     def _test_scores(self) -> Tensors:
         sums = torch.zeros(2, self.size, dtype=torch.float64, device=self.loss.device)  # right ones, and all

@@ -30,6 +30,7 @@ from naysayer import __version__
 from naysayer.common.files import whole_file
 from naysayer.common.progress import Bar
 from naysayer.data import datasets
+from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine import networks
 from naysayer.engine.population import Population, pick_device, step_schedule
 from naysayer.labels import transition
@@ -132,6 +133,16 @@ def find(job: Job, folder: Path, *, any_epochs: bool = False) -> Result | None:
         return None
 
 
+def check_length(job: Job, folder: Path) -> None:
+    """Refuse a job whose result would take the place of a longer one."""
+    held = find(job, folder, any_epochs=True)
+    if held is not None and (n_epochs := len(held.history["loss"])) > job.epochs:
+        raise ValueError(
+            f"{job.name} must be asked for {n_epochs} epochs or more, for {folder} holds a result of {n_epochs}; got "
+            f"{job.epochs}; ask for more, or give another folder"
+        )
+
+
 def save(result: Result, folder: Path) -> None:
     """Write a result; the JSON comes last, so that where it is, the table is whole."""
     settings = [tuple(asdict(run).values()) for run in result.job.runs]
@@ -151,6 +162,7 @@ def save(result: Result, folder: Path) -> None:
 
 def do(job: Job, folder: Path, data: str | None = None, device: str = "auto", bar: Bar | None = None) -> Result:
     """Train a job's population, save what it found, and drop its checkpoint if nobody will go on from it."""
+    check_length(job, folder)
     return keep(train(job, data, device, checkpoint=folder / f"{job.file}.checkpoint", bar=bar), folder)
 
 
@@ -172,7 +184,10 @@ def is_whole(job: Job) -> bool:
 def train(
     job: Job, data: str | None = None, device: str = "auto", *, checkpoint: Path, bar: Bar | None = None
 ) -> Result:
-    """Train a job's population, going on from its checkpoint if there is one; the bar is told of each epoch."""
+    """Train a job's population, going on from its checkpoint if there is one; the bar is told of each epoch.
+
+    A checkpoint of more epochs, as a longer training that was killed leaves it, is left for when these are asked for.
+    """
     given = _read(job.dataset, data)
     X, y, X_test, y_test, n_classes = _cut(job, given)
     rows, validation_rows = _split(job, len(X))
@@ -202,7 +217,7 @@ def train(
         test=(X_test, y_test),
         select="accuracy",
         class_risks=job.class_risks,
-        checkpoint=checkpoint,
+        checkpoint=checkpoints.within(checkpoint, job.epochs),
         bar=bar,
     )
     if population.interrupted:

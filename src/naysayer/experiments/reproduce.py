@@ -99,6 +99,8 @@ def reproduce(
     shelf = Shelf(folder / "jobs")
     shelf.folder.mkdir(parents=True, exist_ok=True)
     missing = [job for job in wanted.values() if shelf.find(job) is None]
+    for job in missing:
+        jobs.check_length(job, shelf.folder)
     for name in dict.fromkeys(job.dataset for job in missing):
         datasets.get(name, data)  # a data set that cannot be had is said before hours of training, not after
     tasks = [_task(job, data, device) for job in missing]

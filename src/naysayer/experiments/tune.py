@@ -31,6 +31,7 @@ from naysayer.common.checks import near
 from naysayer.common.files import write_text
 from naysayer.common.fingerprint import fingerprint
 from naysayer.common.progress import Bar, progress_bar
+from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine.population import Population
 from naysayer.engine.recipe import RECIPES
 from naysayer.experiments.tasks import Here, Task, Workers
@@ -301,7 +302,8 @@ class _Stage(ComplementaryClassifier):
         return trained, False
 
     def _checkpoint(self, candidate: Candidate) -> Path | None:
-        return None if candidate.method in OTHERS else self.file
+        # a search of fewer or other trials may have left one of a later stage, by which this one must not be judged
+        return None if candidate.method in OTHERS else checkpoints.within(self.file, candidate.epochs)
 
     def _drop_checkpoints(self, candidates: Iterable[Candidate]) -> None:
         pass  # the next stage needs it
@@ -402,9 +404,10 @@ class _Search:
         self.found[row.key] = row
         self.curves[row.trial.key] = curve
         of_trial = [f.name for f in fields(Trial)]
-        points = [
-            [*_cells(asdict(self._trials()[key]).values()), *point]
-            for key in sorted(self.curves)
+        trials = self._trials()
+        points = [  # a search killed between the two files left the curve of a trial that has no row yet
+            [*_cells(asdict(trials[key]).values()), *point]
+            for key in sorted(self.curves.keys() & trials.keys())
             for point in self.curves[key]
         ]
         self._write(CURVES, [*of_trial, "epoch", "loss", "valid_accuracy"], points)
