@@ -322,6 +322,45 @@ def test_a_server_that_comes_back_gets_what_was_said_meanwhile(browser, store):
             assert_true_answers(store, 10)
 
 
+def test_no_answer_is_dropped_because_of_what_a_proxy_says(browser, store):
+    said = [(404, "<h1>Not found</h1>"), (421, '{"error": "this server answers to another address only"}'), (422, "no")]
+
+    def refuse(route):
+        if len(told) < len(said):
+            told.append(said[len(told)])
+            route.fulfill(status=told[-1][0], body=told[-1][1])
+        else:
+            route.continue_()
+
+    told: list[tuple[int, str]] = []
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.page.route(re.compile("/api/(answers|undo)"), refuse)
+        tab.press(3)
+        tab.page.keyboard.press("u")
+        tab.press()
+        tab.sent()
+        assert told == said
+        assert_true_answers(store, 3)
+        assert all("status of 4" in error for error in tab.errors)
+        tab.errors.clear()
+
+
+def test_of_many_answers_only_the_one_that_cannot_be_taken_is_dropped(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        tab.page.route("**/api/answers", lambda route: route.abort())
+        tab.press(7)
+        fifth = "Object.keys(localStorage).filter((key) => key.startsWith('naysayer/')).sort()[4]"
+        tab.page.evaluate(
+            f'localStorage[{fifth}] = localStorage[{fifth}].replace(/"value":"\\w+/, \'"value":"perhaps\')'
+        )
+        tab.page.unroute("**/api/answers")
+        tab.sent()
+        assert_true_answers(store, 6)
+        assert all("status of 422" in error for error in tab.errors)
+        tab.errors.clear()
+
+
 def test_when_all_is_decided_the_page_says_so(browser, tmp_path):
     with Store.open(tmp_path / "few.db", project=Project(CLASSES, repeat_share=0.0)) as store:
         store.register(text_item(f"Number {i} is a {CLASSES[i]}.", f"{i}") for i in range(3))
