@@ -252,6 +252,52 @@ def test_prodigy_answers(tmp_path):
     assert [names[s.annotator] for s in standing] == ["set-eve"] * 4 + ["Prodigy"]
 
 
+def pictures(folder, *names):
+    """Make pictures that all differ, and give their items by name."""
+    for i, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((4, 4), 10 * i, dtype=np.uint8)).save(folder / name)
+    return {name: image_item(folder / name, name) for name in names}
+
+
+def test_pictures_of_one_basename_are_told_apart(tmp_path, monkeypatch):
+    items = pictures(tmp_path / "here", "train/1.png", "test/1.png", "old/test/1.png", "test/2.png", "3.png")
+    (tmp_path / "there" / "test").mkdir(parents=True)
+    (tmp_path / "there" / "test" / "1.png").write_bytes((tmp_path / "here" / "old" / "test" / "1.png").read_bytes())
+    monkeypatch.chdir(tmp_path / "there")
+    asked = {
+        str(tmp_path / "here" / "train" / "1.png"): "train/1.png",  # its path
+        "old/test/1.png": "old/test/1.png",  # its name
+        "../there/test/1.png": "old/test/1.png",  # a file here, whatever it is called
+        "/elsewhere/train/1.png": "train/1.png",  # the end of its path
+        "/data/local-files/?d=old/test/1.png": "old/test/1.png",
+        "/data/upload/7/2.png": "test/2.png",  # the only one that is called so
+        "/elsewhere/3.png": "3.png",
+    }
+    rows = [{"image": image, "label": "cat", "answer": "accept"} for image in asked]
+    with Store.open(tmp_path / "one.db", project=project()) as store:
+        store.register(items.values())
+        import_answers(store, prodigy(tmp_path / "prodigy.jsonl", *rows))
+        names = [store.item(standing.item_id).name for standing in store.standing()]
+        tasks = [task(["cat"], {"image": image}, id=i) for i, image in enumerate(asked)]
+        (tmp_path / "studio.json").write_text(json.dumps(tasks))
+        import_answers(store, tmp_path / "studio.json")
+        again = [store.item(standing.item_id).name for standing in store.standing()][len(names) :]
+    assert names == again == list(asked.values())
+
+
+def test_a_picture_that_may_be_either_is_refused(tmp_path):
+    items = pictures(tmp_path, "train/1.png", "test/1.png")
+    rows = [{"image": image, "label": "cat", "answer": "accept"} for image in ("test/1.png", "elsewhere/1.png")]
+    with Store.open(tmp_path / "one.db", project=project()) as store:
+        store.register(items.values())
+        with raises(
+            f"line 2 has 'elsewhere/1.png'; it may be any of {tmp_path}/train/1.png, {tmp_path}/test/1.png; name more"
+        ):
+            import_answers(store, prodigy(tmp_path / "prodigy.jsonl", *rows))
+        assert list(store.standing()) == []
+
+
 # ---- broken files ----------------------------------------------------------------------------------------------------
 
 

@@ -267,7 +267,8 @@ def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
     - Label Studio, ``.json``: a choice "cat" or "is cat" is yes, "not cat" or "!cat" is no. Nobody drew a class to be
       asked about, so these answers serve for training and not for estimates, unless they came from `export`.
 
-    An image must be registered already, under the same path or name, or be a file here.
+    An image must be registered already, under the same path or name or the only one whose path ends alike, or be a
+    file here.
 
     Examples
     --------
