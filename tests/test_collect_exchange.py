@@ -216,6 +216,26 @@ def test_annotations_added_in_label_studio_are_new(tmp_path):
         assert import_answers(store, tmp_path / "more.json").answers == 0
 
 
+def test_annotations_added_elsewhere_do_not_swap_the_classes_of_earlier_answers(tmp_path):
+    with filled(tmp_path / "one.db", tmp_path) as store:
+        export(store, tmp_path / "out.json")
+        before = [(standing.id, standing.class_index, standing.value) for standing in store.standing()]
+        asked = store.project
+    tasks = json.loads((tmp_path / "out.json").read_text())
+    tasks[3]["annotations"] += task(["not cat"])["annotations"]
+    (tmp_path / "more.json").write_text(json.dumps(tasks))
+    with Store.open(tmp_path / "swapped.db", project=Project(("=dog", "cat", "not emu"))) as store:
+        with raises("must be of the store's classes, =dog, cat, not emu; it is of cat, =dog, not emu; import it into"):
+            import_answers(store, tmp_path / "more.json")
+        assert store.n_items() == 0
+    assert read_project(tmp_path / "more.json") == asked
+    with Store.open(tmp_path / "new.db", project=asked) as store:
+        import_answers(store, tmp_path / "more.json")
+        again = [(standing.id, standing.class_index, standing.value) for standing in store.standing()]
+    assert again[:-1] == before
+    assert again[-1][1:] == (0, "no")
+
+
 # ---- Prodigy -------------------------------------------------------------------------------------------------------
 
 

@@ -119,6 +119,7 @@ class Builder:
         self.rows["question"].append(
             {"id": question, "item_id": item, "class_index": c, "probability": chance, "annotator": who}
             | {"repeat_of": None if first == question else first, "asked": when, "guidance": None}
+            | {"n_classes": self.store.project.n_classes}
         )
         self.rows["answer"].append(
             {"seq": 0, "id": id, "question_id": question, "annotator": who, "value": "yes" if yes else "no"}
