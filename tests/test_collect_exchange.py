@@ -10,10 +10,12 @@ import time
 import numpy as np
 import pytest
 from PIL import Image
+from sqlalchemy import event
 
 from helpers import raises
 from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import Imported, export, import_answers, read_project
+from naysayer.collect.people import owner_of
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, read_items, record_item, text_item
 from naysayer.measure.answer_report import examine
@@ -81,6 +83,29 @@ def test_round_trip_loses_nothing(tmp_path, ending):
         assert import_answers(again, tmp_path / f"out.{ending}") == Imported(0, 0, 0, 0, 0)  # all of it is there
         assert contents(again) == before
         assert all(row["token_hash"] is None for row in again.rows("annotator"))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_export_is_of_one_moment(where, tmp_path, ending):
+    def meanwhile(connection, cursor, statement, *_):
+        if "FROM item" in statement and not done:
+            done.append(statement)
+            with Store.open(where) as other:
+                other.add_classes(["fox"])
+                other.register([text_item("Another one.", "row 2")])
+                for item in other.items():
+                    other.settle(item.id, 3, owner_of(other).id)
+
+    done: list[str] = []
+    with Store.open(where, project=project()) as store:
+        store.register([text_item("A fine film.", "row 1")])
+        event.listen(store._database._engine, "after_cursor_execute", meanwhile)
+        assert export(store, tmp_path / f"out.{ending}") == 0
+        assert done
+    path = tmp_path / f"out.{ending}"
+    with Store.open(tmp_path / "two.db", project=read_project(path)) as again:
+        assert import_answers(again, path) == Imported(1, 0, 0, 0, 0)
+        assert again.project.classes == project().classes
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -100,17 +100,15 @@ def export(store: Store, path: str | os.PathLike[str]) -> int:
     if write is None:
         raise ValueError(f"an export's name must end in {', '.join(_WRITERS)}; got {path}")
     rows = _rows_of(store)
-    write(path, rows, store.project)
+    write(path, rows, _project(rows["project"][0]["value"]))  # of the same moment: classes may have come meanwhile
     return len(rows["answer"])
 
 
 def _rows_of(store: Store) -> Rows:
-    """Read all of a store but tokens."""
-    tables: Rows = {"project": [{"value": next(m["value"] for m in store.rows("meta") if m["key"] == "project")}]}
-    for table in TABLES:
-        if table != "project":
-            tables[table] = [{name: row[name] for name in TABLES[table]} for row in store.rows(table)]
-    return tables
+    """Read all of a store but tokens, as it is at one moment."""
+    found = store.tables("meta" if table == "project" else table for table in TABLES)
+    found["project"] = [row for row in found["meta"] if row["key"] == "project"]
+    return {table: [{name: row[name] for name in TABLES[table]} for row in found[table]] for table in TABLES}
 
 
 def _flat(rows: Rows, project: Project) -> Iterator[dict[str, Any]]:
