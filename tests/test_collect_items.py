@@ -359,6 +359,34 @@ def test_no_trace_of_a_removed_text_stays_in_the_file(tmp_path):
         assert b"name-of-2" not in written
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json"])
+def test_what_a_model_thought_of_a_removed_item_goes_and_stays_gone(store, tmp_path, ending):
+    def train_on(*ids):
+        detail = {"items": 6, "doubts": [(id, 1, 0.97) for id in ids], "notes": []}
+        store.add_training(n_answers=6, method="forward", estimate=0.5, low=0.25, high=0.75, detail=detail)
+
+    one, other, third = [item.id for item in store.items()][:3]
+    say(store, "no", 6)
+    train_on(one, other)
+    train_on(third)
+    train_on()
+    export(store, tmp_path / f"before.{ending}")
+    store.remove(one)
+    train_on(one, third)  # the model began to learn before
+    doubts = [[[other, 1, 0.97]], [[third, 1, 0.97]], [], [[third, 1, 0.97]]]
+    assert [training.detail for training in store.trainings()] == [
+        {"items": 6, "doubts": each, "notes": []} for each in doubts
+    ]
+    export(store, tmp_path / f"after.{ending}")
+    assert one in (tmp_path / f"before.{ending}").read_text()
+    assert one not in (tmp_path / f"after.{ending}").read_text()
+    with Store.open(tmp_path / "other.db", project=PROJECT) as again:
+        again.register([text_item("This one is secret0.", "row 0")])
+        again.remove(one)
+        assert import_answers(again, tmp_path / f"before.{ending}").trainings == 3
+        assert [training.detail["doubts"] for training in again.trainings()] == doubts[:3]
+
+
 def test_kept_features_of_a_removed_item_go(store):
     (gone, *_), _ = store.browse()
     cache = FeatureCache(features_folder(True), {"name": "of any kind"})

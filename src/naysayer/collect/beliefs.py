@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Table, delete, insert, select
 from naysayer.collect.connected import CHUNK, Connected
 from naysayer.collect.database import Database
 from naysayer.collect.guiding import Guide
+from naysayer.collect.items import without_removed
 from naysayer.collect.records import Project, Training
 from naysayer.collect.schema import answer, belief, question, ruling, said_of, training
 from naysayer.measure.answers import FINAL_VOTES
@@ -45,7 +46,7 @@ class Beliefs(Connected):
         """Add what a training came to; `at` is its time, None: now."""
         values = {"n_answers": n_answers, "method": method, "estimate": estimate, "low": low, "high": high}
         values |= {"at": time.time() if at is None else at, "detail": json.dumps(detail)}
-        self._change(lambda connection: connection.execute(insert(training).values(values)))
+        self._change(partial(_add_training, values))
 
     def add_belief(self, at: float, items: Sequence[str], probabilities: Floats, votes: Ints) -> None:
         """Add what a model that was trained at a time expects of items, (N, K), with the votes that are in it.
@@ -105,6 +106,11 @@ class Beliefs(Connected):
     def _guiding(self) -> Guide | None:
         """Give what questions are guided by at present."""
         return self._guide if self._project.questions == "guided" else None
+
+
+def _add_training(values: Mapping[str, Any], connection: Connection) -> None:
+    detail = without_removed(connection, values["detail"])  # an item may have been removed while the model learned
+    connection.execute(insert(training).values({**values, "detail": detail}))
 
 
 def _add(table: Table, rows: list[dict[str, Any]], connection: Connection) -> None:

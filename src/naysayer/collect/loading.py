@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, Select, Table, delete, func, insert, select
 
 from naysayer.collect import schema
-from naysayer.collect.items import removed_of
+from naysayer.collect.items import removed_of, without_removed
 from naysayer.collect.rulings import count_again
-from naysayer.collect.schema import annotator, answer, item, pending, question, removed, ruling
+from naysayer.collect.schema import annotator, answer, item, pending, question, removed, ruling, training
 
 
 def table_of(name: str) -> Table:
@@ -66,6 +66,8 @@ def _without_removed(connection: Connection, table: Table, rows: list[dict[str, 
         asked = {row["question_id"] for row in rows}
         here = set(connection.scalars(select(question.c.id).where(question.c.id.in_(asked))))
         return [row for row in rows if row["question_id"] in here]
+    if table is training:
+        return [row | {"detail": without_removed(connection, row["detail"])} for row in rows]
     name = {"item": "id", "question": "item_id"}.get(table.name)
     if name is None:
         return rows
