@@ -387,6 +387,17 @@ def test_what_a_model_thought_of_a_removed_item_goes_and_stays_gone(store, tmp_p
         assert [training.detail["doubts"] for training in again.trainings()] == doubts[:3]
 
 
+def test_what_is_removed_while_a_model_learns_does_not_spoil_the_training(store):
+    ids = [item.id for item in store.items()]
+    store.remove(ids[1])
+    store.add_belief(1.0, ids, np.full((6, 3), 1 / 3), np.zeros((6, 3), int))
+    store.add_belief(2.0, [ids[1]], np.full((1, 3), 1 / 3), np.zeros((1, 3), int))
+    with store._database.reading() as connection:
+        rows = connection.execute(schema.belief.select()).all()
+    assert {row.item_id for row in rows} == set(ids) - {ids[1]}
+    assert {row.training for row in rows} == {1.0}
+
+
 def test_kept_features_of_a_removed_item_go(store):
     (gone, *_), _ = store.browse()
     cache = FeatureCache(features_folder(True), {"name": "of any kind"})

@@ -17,7 +17,7 @@ from naysayer.collect.database import Database
 from naysayer.collect.guiding import Guide
 from naysayer.collect.items import without_removed
 from naysayer.collect.records import Project, Training
-from naysayer.collect.schema import answer, belief, question, ruling, said_of, training
+from naysayer.collect.schema import answer, belief, item, question, ruling, said_of, training
 from naysayer.measure.answers import FINAL_VOTES
 from naysayer.measure.settling import LEAST_ERROR
 
@@ -59,7 +59,7 @@ class Beliefs(Connected):
                 {"training": at, "item_id": items[i], "probabilities": p[i].tobytes(), "votes": v[i].tobytes()}
                 for i in range(start, min(start + CHUNK, len(items)))
             ]
-            self._change(partial(_add, belief, rows))
+            self._change(partial(_add_belief, rows))
 
     def guide(self) -> Guide | None:
         """Draw questions from what the last training expects, from now on; None: it left nothing to draw from.
@@ -113,8 +113,11 @@ def _add_training(values: Mapping[str, Any], connection: Connection) -> None:
     connection.execute(insert(training).values({**values, "detail": detail}))
 
 
-def _add(table: Table, rows: list[dict[str, Any]], connection: Connection) -> None:
-    connection.execute(insert(table), rows)
+def _add_belief(rows: list[dict[str, Any]], connection: Connection) -> None:
+    ids = select(item.c.id).where(item.c.id.in_([row["item_id"] for row in rows]))
+    here = set(connection.scalars(ids))  # the others were removed while the model learned
+    if left := [row for row in rows if row["item_id"] in here]:
+        connection.execute(insert(belief), left)
 
 
 def _remove(table: Table, which: Any, connection: Connection) -> None:
