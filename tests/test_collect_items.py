@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
 from helpers import raises
@@ -308,6 +308,26 @@ def test_a_picture_that_is_gone_leaves_the_queue_and_comes_back(where, tmp_path)
 
 
 # ---- removed ----------------------------------------------------------------------------------------------------
+
+
+def test_no_statement_grows_with_the_number_of_items(where):
+    def note(connection, cursor, statement, parameters, context, executemany):
+        sizes.append(0 if executemany else len(parameters))
+
+    sizes: list[int] = []
+    items = [text_item(f"text {i}", f"row {i}") for i in range(1200)]
+    ids = [item.id for item in items]
+    with Store.open(where, project=PROJECT) as store:
+        event.listen(store._database._engine, "before_cursor_execute", note)
+        assert store.register(items) == 1200
+        store.remove(ids[-1])
+        assert store.removed(ids) == {ids[-1]}
+        for start in range(0, 1200, 400):
+            store.leave(ids[start : start + 400])
+        assert store.ask(store.named_annotator("Ann").id) == []
+        assert store.find_back() == []
+        assert len(store.ask(store.named_annotator("Ann").id)) == 1
+    assert max(sizes) <= 1000  # SQLite and PostgreSQL take only so many parameters
 
 
 def test_a_removed_item_takes_all_with_it_but_a_tombstone(store):

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, or_, select, update
 
 from naysayer.collect import schema
+from naysayer.collect.connected import CHUNK
 from naysayer.collect.drawing import to_item, undecided
 from naysayer.collect.schema import (
     annotator,
@@ -96,7 +97,13 @@ def register(items: dict[str, Item], connection: Connection) -> int:
 
 def removed_of(connection: Connection, ids: Iterable[str]) -> set[str]:
     """Give those of some items that were removed on request."""
-    return set(connection.scalars(select(removed.c.item_id).where(removed.c.item_id.in_(list(ids)))))
+    ids, found = list(ids), set[str]()
+    for start in range(0, len(ids), CHUNK):
+        found.update(connection.scalars(_removed, {"ids": ids[start : start + CHUNK]}))
+    return found
+
+
+_removed = select(removed.c.item_id).where(removed.c.item_id.in_(schema.one_of("ids")))
 
 
 # ---- gone from the disk, and back ------------------------------------------------------------------------------

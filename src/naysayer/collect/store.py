@@ -227,8 +227,9 @@ class Store(Rulings):
         with self._database.reading() as connection:
             out = changes.out_of_queue(connection)
         gone = set(changes.are_gone(out))
-        if back := [each.id for each in out if each.id not in gone]:
-            self._change(partial(changes.come_back, back))
+        back = [each.id for each in out if each.id not in gone]
+        for start in range(0, len(back), CHUNK):
+            self._change(partial(changes.come_back, back[start : start + CHUNK]))
         return [each for each in out if each.id in gone]
 
     def browse(
