@@ -434,6 +434,39 @@ def test_undo_after_a_reload_brings_the_picture_back(browser, tmp_path):
             assert tab.page.evaluate("document.querySelector('.returning img').decode().then(() => true)")
 
 
+def test_a_picture_that_did_not_come_is_asked_for_again(browser, tmp_path):
+    for i in range(3):
+        Image.new("RGB", (200, 150), (80 * i, 100, 100)).save(tmp_path / f"{i}.png")
+    refused: list[str] = []
+
+    def refuse(route):
+        refused.append(route.request.url)
+        if len(refused) % 2:
+            route.fulfill(status=404, body="<h1>The proxy finds no server.</h1>", content_type="text/html")
+        else:
+            route.abort()
+
+    with Store.open(tmp_path / "pictures.db", project=Project(CLASSES)) as store:
+        store.register(image_item(tmp_path / f"{i}.png", f"{i}.png") for i in range(3))
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/") as tab:
+            tab.page.route("**/media/**", refuse)
+            tab.page.reload()
+            tab.ready()
+            shown = "document.querySelector('.card:not(.leaving) img').naturalWidth"
+            while len(refused) < 6:  # each is asked for, and then why it did not come
+                tab.page.wait_for_timeout(20)
+            assert tab.page.locator(".card-failed").count() == 0
+            assert tab.page.evaluate(shown) == 0
+            tab.page.unroute("**/media/**")
+            tab.page.evaluate("dispatchEvent(new Event('online'))")
+            tab.until(f"{shown} === 200")
+            tab.until("document.querySelector('.card:not(.leaving)').classList.contains('pictured')")
+            tab.page.keyboard.press("n")
+            tab.until(f"{shown} === 200")
+            assert all("status of 404" in error for error in tab.errors)
+            tab.errors.clear()
+
+
 def test_a_picture_that_was_exchanged_is_said_to_be_gone(browser, tmp_path):
     Image.new("RGB", (200, 150)).save(tmp_path / "gone.png")
     with Store.open(tmp_path / "pictures.db", project=Project(CLASSES)) as store:
