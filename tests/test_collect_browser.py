@@ -322,6 +322,45 @@ def test_a_server_that_comes_back_gets_what_was_said_meanwhile(browser, store):
             assert_true_answers(store, 10)
 
 
+def test_no_answer_is_dropped_because_of_what_a_proxy_says(browser, store):
+    said = [(404, "<h1>Not found</h1>"), (421, '{"error": "this server answers to another address only"}'), (422, "no")]
+
+    def refuse(route):
+        if len(told) < len(said):
+            told.append(said[len(told)])
+            route.fulfill(status=told[-1][0], body=told[-1][1])
+        else:
+            route.continue_()
+
+    told: list[tuple[int, str]] = []
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.page.route(re.compile("/api/(answers|undo)"), refuse)
+        tab.press(3)
+        tab.page.keyboard.press("u")
+        tab.press()
+        tab.sent()
+        assert told == said
+        assert_true_answers(store, 3)
+        assert all("status of 4" in error for error in tab.errors)
+        tab.errors.clear()
+
+
+def test_of_many_answers_only_the_one_that_cannot_be_taken_is_dropped(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        tab.page.route("**/api/answers", lambda route: route.abort())
+        tab.press(7)
+        fifth = "Object.keys(localStorage).filter((key) => key.startsWith('naysayer/')).sort()[4]"
+        tab.page.evaluate(
+            f'localStorage[{fifth}] = localStorage[{fifth}].replace(/"value":"\\w+/, \'"value":"perhaps\')'
+        )
+        tab.page.unroute("**/api/answers")
+        tab.sent()
+        assert_true_answers(store, 6)
+        assert all("status of 422" in error for error in tab.errors)
+        tab.errors.clear()
+
+
 def test_when_all_is_decided_the_page_says_so(browser, tmp_path):
     with Store.open(tmp_path / "few.db", project=Project(CLASSES, repeat_share=0.0)) as store:
         store.register(text_item(f"Number {i} is a {CLASSES[i]}.", f"{i}") for i in range(3))
@@ -393,6 +432,39 @@ def test_undo_after_a_reload_brings_the_picture_back(browser, tmp_path):
             tab.page.wait_for_selector(".returning")
             assert shown.get_attribute("src") == before
             assert tab.page.evaluate("document.querySelector('.returning img').decode().then(() => true)")
+
+
+def test_a_picture_that_did_not_come_is_asked_for_again(browser, tmp_path):
+    for i in range(3):
+        Image.new("RGB", (200, 150), (80 * i, 100, 100)).save(tmp_path / f"{i}.png")
+    refused: list[str] = []
+
+    def refuse(route):
+        refused.append(route.request.url)
+        if len(refused) % 2:
+            route.fulfill(status=404, body="<h1>The proxy finds no server.</h1>", content_type="text/html")
+        else:
+            route.abort()
+
+    with Store.open(tmp_path / "pictures.db", project=Project(CLASSES)) as store:
+        store.register(image_item(tmp_path / f"{i}.png", f"{i}.png") for i in range(3))
+        with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin, "/") as tab:
+            tab.page.route("**/media/**", refuse)
+            tab.page.reload()
+            tab.ready()
+            shown = "document.querySelector('.card:not(.leaving) img').naturalWidth"
+            while len(refused) < 6:  # each is asked for, and then why it did not come
+                tab.page.wait_for_timeout(20)
+            assert tab.page.locator(".card-failed").count() == 0
+            assert tab.page.evaluate(shown) == 0
+            tab.page.unroute("**/media/**")
+            tab.page.evaluate("dispatchEvent(new Event('online'))")
+            tab.until(f"{shown} === 200")
+            tab.until("document.querySelector('.card:not(.leaving)').classList.contains('pictured')")
+            tab.page.keyboard.press("n")
+            tab.until(f"{shown} === 200")
+            assert all("status of 404" in error for error in tab.errors)
+            tab.errors.clear()
 
 
 def test_a_picture_that_was_exchanged_is_said_to_be_gone(browser, tmp_path):

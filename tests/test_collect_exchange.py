@@ -10,10 +10,12 @@ import time
 import numpy as np
 import pytest
 from PIL import Image
+from sqlalchemy import event
 
 from helpers import raises
 from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import Imported, export, import_answers, read_project
+from naysayer.collect.people import owner_of
 from naysayer.collect.store import Answer, Project, Store
 from naysayer.data.items import image_item, read_items, record_item, text_item
 from naysayer.measure.answer_report import examine
@@ -81,6 +83,29 @@ def test_round_trip_loses_nothing(tmp_path, ending):
         assert import_answers(again, tmp_path / f"out.{ending}") == Imported(0, 0, 0, 0, 0)  # all of it is there
         assert contents(again) == before
         assert all(row["token_hash"] is None for row in again.rows("annotator"))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_export_is_of_one_moment(where, tmp_path, ending):
+    def meanwhile(connection, cursor, statement, *_):
+        if "FROM item" in statement and not done:
+            done.append(statement)
+            with Store.open(where) as other:
+                other.add_classes(["fox"])
+                other.register([text_item("Another one.", "row 2")])
+                for item in other.items():
+                    other.settle(item.id, 3, owner_of(other).id)
+
+    done: list[str] = []
+    with Store.open(where, project=project()) as store:
+        store.register([text_item("A fine film.", "row 1")])
+        event.listen(store._database._engine, "after_cursor_execute", meanwhile)
+        assert export(store, tmp_path / f"out.{ending}") == 0
+        assert done
+    path = tmp_path / f"out.{ending}"
+    with Store.open(tmp_path / "two.db", project=read_project(path)) as again:
+        assert import_answers(again, path) == Imported(1, 0, 0, 0, 0)
+        assert again.project.classes == project().classes
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -216,6 +241,26 @@ def test_annotations_added_in_label_studio_are_new(tmp_path):
         assert import_answers(store, tmp_path / "more.json").answers == 0
 
 
+def test_annotations_added_elsewhere_do_not_swap_the_classes_of_earlier_answers(tmp_path):
+    with filled(tmp_path / "one.db", tmp_path) as store:
+        export(store, tmp_path / "out.json")
+        before = [(standing.id, standing.class_index, standing.value) for standing in store.standing()]
+        asked = store.project
+    tasks = json.loads((tmp_path / "out.json").read_text())
+    tasks[3]["annotations"] += task(["not cat"])["annotations"]
+    (tmp_path / "more.json").write_text(json.dumps(tasks))
+    with Store.open(tmp_path / "swapped.db", project=Project(("=dog", "cat", "not emu"))) as store:
+        with raises("must be of the store's classes, =dog, cat, not emu; it is of cat, =dog, not emu; import it into"):
+            import_answers(store, tmp_path / "more.json")
+        assert store.n_items() == 0
+    assert read_project(tmp_path / "more.json") == asked
+    with Store.open(tmp_path / "new.db", project=asked) as store:
+        import_answers(store, tmp_path / "more.json")
+        again = [(standing.id, standing.class_index, standing.value) for standing in store.standing()]
+    assert again[:-1] == before
+    assert again[-1][1:] == (0, "no")
+
+
 # ---- Prodigy -------------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +295,52 @@ def test_prodigy_answers(tmp_path):
     assert [s.repeat_of is not None for s in standing] == [False, False, False, True, False]
     assert standing[2].answered == 5.0
     assert [names[s.annotator] for s in standing] == ["set-eve"] * 4 + ["Prodigy"]
+
+
+def pictures(folder, *names):
+    """Make pictures that all differ, and give their items by name."""
+    for i, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((4, 4), 10 * i, dtype=np.uint8)).save(folder / name)
+    return {name: image_item(folder / name, name) for name in names}
+
+
+def test_pictures_of_one_basename_are_told_apart(tmp_path, monkeypatch):
+    items = pictures(tmp_path / "here", "train/1.png", "test/1.png", "old/test/1.png", "test/2.png", "3.png")
+    (tmp_path / "there" / "test").mkdir(parents=True)
+    (tmp_path / "there" / "test" / "1.png").write_bytes((tmp_path / "here" / "old" / "test" / "1.png").read_bytes())
+    monkeypatch.chdir(tmp_path / "there")
+    asked = {
+        str(tmp_path / "here" / "train" / "1.png"): "train/1.png",  # its path
+        "old/test/1.png": "old/test/1.png",  # its name
+        "../there/test/1.png": "old/test/1.png",  # a file here, whatever it is called
+        "/elsewhere/train/1.png": "train/1.png",  # the end of its path
+        "/data/local-files/?d=old/test/1.png": "old/test/1.png",
+        "/data/upload/7/2.png": "test/2.png",  # the only one that is called so
+        "/elsewhere/3.png": "3.png",
+    }
+    rows = [{"image": image, "label": "cat", "answer": "accept"} for image in asked]
+    with Store.open(tmp_path / "one.db", project=project()) as store:
+        store.register(items.values())
+        import_answers(store, prodigy(tmp_path / "prodigy.jsonl", *rows))
+        names = [store.item(standing.item_id).name for standing in store.standing()]
+        tasks = [task(["cat"], {"image": image}, id=i) for i, image in enumerate(asked)]
+        (tmp_path / "studio.json").write_text(json.dumps(tasks))
+        import_answers(store, tmp_path / "studio.json")
+        again = [store.item(standing.item_id).name for standing in store.standing()][len(names) :]
+    assert names == again == list(asked.values())
+
+
+def test_a_picture_that_may_be_either_is_refused(tmp_path):
+    items = pictures(tmp_path, "train/1.png", "test/1.png")
+    rows = [{"image": image, "label": "cat", "answer": "accept"} for image in ("test/1.png", "elsewhere/1.png")]
+    with Store.open(tmp_path / "one.db", project=project()) as store:
+        store.register(items.values())
+        with raises(
+            f"line 2 has 'elsewhere/1.png'; it may be any of {tmp_path}/train/1.png, {tmp_path}/test/1.png; name more"
+        ):
+            import_answers(store, prodigy(tmp_path / "prodigy.jsonl", *rows))
+        assert list(store.standing()) == []
 
 
 # ---- broken files ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
 from helpers import raises
@@ -310,6 +310,26 @@ def test_a_picture_that_is_gone_leaves_the_queue_and_comes_back(where, tmp_path)
 # ---- removed ----------------------------------------------------------------------------------------------------
 
 
+def test_no_statement_grows_with_the_number_of_items(where):
+    def note(connection, cursor, statement, parameters, context, executemany):
+        sizes.append(0 if executemany else len(parameters))
+
+    sizes: list[int] = []
+    items = [text_item(f"text {i}", f"row {i}") for i in range(1200)]
+    ids = [item.id for item in items]
+    with Store.open(where, project=PROJECT) as store:
+        event.listen(store._database._engine, "before_cursor_execute", note)
+        assert store.register(items) == 1200
+        store.remove(ids[-1])
+        assert store.removed(ids) == {ids[-1]}
+        for start in range(0, 1200, 400):
+            store.leave(ids[start : start + 400])
+        assert store.ask(store.named_annotator("Ann").id) == []
+        assert store.find_back() == []
+        assert len(store.ask(store.named_annotator("Ann").id)) == 1
+    assert max(sizes) <= 1000  # SQLite and PostgreSQL take only so many parameters
+
+
 def test_a_removed_item_takes_all_with_it_but_a_tombstone(store):
     say(store, "no", 6)
     store.configure(repeat_share=0.9)
@@ -357,6 +377,45 @@ def test_no_trace_of_a_removed_text_stays_in_the_file(tmp_path):
         assert b"name-of-3" in written
         assert b"secret2" not in written
         assert b"name-of-2" not in written
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json"])
+def test_what_a_model_thought_of_a_removed_item_goes_and_stays_gone(store, tmp_path, ending):
+    def train_on(*ids):
+        detail = {"items": 6, "doubts": [(id, 1, 0.97) for id in ids], "notes": []}
+        store.add_training(n_answers=6, method="forward", estimate=0.5, low=0.25, high=0.75, detail=detail)
+
+    one, other, third = [item.id for item in store.items()][:3]
+    say(store, "no", 6)
+    train_on(one, other)
+    train_on(third)
+    train_on()
+    export(store, tmp_path / f"before.{ending}")
+    store.remove(one)
+    train_on(one, third)  # the model began to learn before
+    doubts = [[[other, 1, 0.97]], [[third, 1, 0.97]], [], [[third, 1, 0.97]]]
+    assert [training.detail for training in store.trainings()] == [
+        {"items": 6, "doubts": each, "notes": []} for each in doubts
+    ]
+    export(store, tmp_path / f"after.{ending}")
+    assert one in (tmp_path / f"before.{ending}").read_text()
+    assert one not in (tmp_path / f"after.{ending}").read_text()
+    with Store.open(tmp_path / "other.db", project=PROJECT) as again:
+        again.register([text_item("This one is secret0.", "row 0")])
+        again.remove(one)
+        assert import_answers(again, tmp_path / f"before.{ending}").trainings == 3
+        assert [training.detail["doubts"] for training in again.trainings()] == doubts[:3]
+
+
+def test_what_is_removed_while_a_model_learns_does_not_spoil_the_training(store):
+    ids = [item.id for item in store.items()]
+    store.remove(ids[1])
+    store.add_belief(1.0, ids, np.full((6, 3), 1 / 3), np.zeros((6, 3), int))
+    store.add_belief(2.0, [ids[1]], np.full((1, 3), 1 / 3), np.zeros((1, 3), int))
+    with store._database.reading() as connection:
+        rows = connection.execute(schema.belief.select()).all()
+    assert {row.item_id for row in rows} == set(ids) - {ids[1]}
+    assert {row.training for row in rows} == {1.0}
 
 
 def test_kept_features_of_a_removed_item_go(store):

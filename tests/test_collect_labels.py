@@ -146,6 +146,24 @@ def right_and_claimed(found, truth, classes):
     return (*np.mean(told, axis=0).tolist(), len(told))
 
 
+def test_items_that_are_removed_meanwhile_have_no_label(tmp_path, monkeypatch):
+    def train(store, **options):
+        trained = learn.train(store, **options)
+        for id in gone:
+            store.remove(id)
+        return trained
+
+    store, truth = recorded(tmp_path / "answers.db")
+    with store:
+        answer_all(store, truth, 100)
+        answered = {standing.item_id for standing in store.standing()}
+        gone = [min(answered), min(set(truth) - answered)]
+        monkeypatch.setattr(out, "train", train)
+        found = label_items(store, **QUICK)
+    assert {each.id for each in found} == set(truth) - set(gone)
+    assert all(each.said for each in found if each.id in answered)
+
+
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     """700 digits as records, 500 of them with 1,300 answers of which 3 % are wrong; their labels at every threshold."""

@@ -6,6 +6,7 @@ import pytest
 
 from browser import DESKTOP, PHONE, assert_fits_everywhere, chromium, served
 from naysayer.collect.app import make_app
+from naysayer.collect.people import invite_to, owner_of
 from test_collect_browser import Tab
 from test_collect_people import contradict, no, open_store, say
 
@@ -79,7 +80,13 @@ def test_the_owner_goes_through_the_queue_and_takes_back(browser, store, options
         shown.get_by_text("Animal 1 is a dog.").wait_for()
         tab.page.get_by_role("button", name="Later").click()
         shown.get_by_text("Animal 2 is a owl.").wait_for()
-        tab.page.get_by_label("It is another class").select_option("dog")
+        another = tab.page.get_by_label("It is another class")
+        settle = tab.page.get_by_role("button", name="Settle it as the chosen class")
+        assert settle.is_disabled()
+        another.select_option("cat")  # as an arrow key does on its way to the one that is meant
+        another.select_option("dog")
+        assert [one for one in store.standing() if one.final and one.item_id == third] == []
+        settle.click()
         shown.get_by_text("Animal 1 is a dog.").wait_for()
         tab.page.get_by_role("button", name="Can’t tell").click()
         tab.page.get_by_text("Nothing is left on which").wait_for()
@@ -89,3 +96,36 @@ def test_the_owner_goes_through_the_queue_and_takes_back(browser, store, options
         tab.page.get_by_role("button", name="Take back what was settled about row 2").click()
         shown.get_by_text("Animal 2 is a owl.").wait_for()
         assert third not in {one.item_id for one in store.standing() if one.final}
+
+
+def test_the_list_of_links_keeps_the_focus_and_what_went_wrong_stays_told(browser, store):
+    def look():
+        with tab.page.expect_response("**/api/dashboard"):
+            tab.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        tab.page.wait_for_load_state("networkidle")
+
+    invite_to(store, "Ann")
+    link = "/join#" + store.new_link(owner_of(store).id)
+    with served(lambda site: make_app(store, site), tokens=True) as site, Tab(browser, site.origin, link) as tab:
+        end = tab.page.get_by_role("button", name="End the link of Ann")
+        end.focus()
+        look()
+        assert end.evaluate("(button) => document.activeElement === button")
+        tab.page.route("**/api/invite", lambda route: route.fulfill(status=409, json={"error": "there is no room"}))
+        tab.page.get_by_label("Name").fill("Ben")
+        tab.page.get_by_role("button", name="Make a link").click()
+        notice = tab.page.locator("#notice")
+        notice.get_by_text("there is no room").wait_for()
+        look()
+        assert notice.inner_text() == "there is no room"
+        tab.page.unroute("**/api/invite")
+        tab.page.get_by_role("button", name="Make a link").click()
+        tab.page.get_by_role("button", name="End the link of Ben").wait_for()
+        assert notice.is_hidden()
+        tab.page.route("**/api/dashboard", lambda route: route.abort())
+        tab.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        notice.get_by_text("The server cannot be reached").wait_for()
+        tab.page.unroute("**/api/dashboard")
+        look()
+        notice.wait_for(state="hidden")
+        tab.errors.clear()  # the browser notes the refusal

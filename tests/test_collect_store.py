@@ -11,6 +11,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -749,3 +750,23 @@ def test_the_store_says_when_it_was_closed(begin):
 def test_the_name_of_a_store_is_for_people(where):
     with Store.open(where, project=PROJECT) as store:
         assert Path(where).name in store.name or "postgresql" in store.name
+
+
+def test_however_many_ask_at_once_items_are_read_a_few_at_a_time(tmp_path, monkeypatch):
+    def candidates(connection, rows, busy):
+        sizes.append(len(rows))
+        return read(connection, rows, busy)
+
+    sizes, read, drawn = [], drawing._candidates, []
+    monkeypatch.setattr(drawing, "_candidates", candidates)
+    for most in (500, 7):
+        monkeypatch.setattr(drawing, "_MOST_ROWS", most)
+        with Store.open(tmp_path / f"{most}.db", project=PROJECT) as store:
+            store.register(texts(60))
+            asks = [Ask(store.named_annotator(f"person {i}").id, 5) for i in range(10)]
+            with store._database.writing() as connection:
+                given = drawing.hand_out(connection, PROJECT, Random(0), asks)
+            drawn.append([[(one.item.id, one.class_index, one.probability) for one in each] for each in given])
+    assert sizes == [58, *[7] * 8]
+    assert drawn[0] == drawn[1]
+    assert len({one[0] for each in drawn[0] for one in each}) == 50

@@ -361,6 +361,27 @@ def test_a_question_alone_has_no_table(tmp_path):
     store.close()
 
 
+def test_two_public_questions_have_no_table(tmp_path):
+    """Its cells would show exactly what one to nine people answered, however large the groups are."""
+    options = tuple(Option(name, name) for name in ("x", "y"))
+    team, floor = (SurveyQuestion(name, f"Your {name}?", options) for name in ("team", "floor"))
+    for n_private in (0, 1):
+        survey = Survey("Few", "", (team, floor, SURVEY.questions[1])[: 2 + n_private])
+        store = SurveyStore(tmp_path / f"{n_private}.db", survey)
+        client = TestClient(make_app(survey, store, LOCAL), base_url=LOCAL.origin)
+        join(client, store.new_link())
+        for i in range(60):
+            about = {"team": {"is": "xy"[i % 2]}, "floor": {"is": "y" if i == 1 else "x"}, "vote": {"not": f"v{i % 4}"}}
+            store.add(f"{i:032x}", {q.id: about[q.id] for q in survey.questions})
+        page = client.get("/results?rows=team&columns=floor").text
+        _, _, form = page.partition('name="columns"')
+        columns = re.findall(r'<option value="(\w+)" *(selected)?', form.partition("</select>")[0])
+        assert columns == [("vote", "selected")] * n_private
+        assert ("Two questions together" in page) == bool(n_private)
+        assert ("the people who gave that answer" in client.get("/results?rows=vote&columns=floor").text) == n_private
+        store.close()
+
+
 def test_numbers_for_people():
     assert [percent(v) for v in (-0.3, 0.004, 0.255, 1.7)] == ["0%", "0%", "26%", "100%"]
     assert [points(v) for v in (-0.034, -0.003, 0.1)] == ["−3", "0", "10"]

@@ -15,8 +15,9 @@ from sqlalchemy import Connection, Table, delete, insert, select
 from naysayer.collect.connected import CHUNK, Connected
 from naysayer.collect.database import Database
 from naysayer.collect.guiding import Guide
+from naysayer.collect.items import without_removed
 from naysayer.collect.records import Project, Training
-from naysayer.collect.schema import answer, belief, question, ruling, said_of, training
+from naysayer.collect.schema import answer, belief, item, question, ruling, said_of, training
 from naysayer.measure.answers import FINAL_VOTES
 from naysayer.measure.settling import LEAST_ERROR
 
@@ -45,7 +46,7 @@ class Beliefs(Connected):
         """Add what a training came to; `at` is its time, None: now."""
         values = {"n_answers": n_answers, "method": method, "estimate": estimate, "low": low, "high": high}
         values |= {"at": time.time() if at is None else at, "detail": json.dumps(detail)}
-        self._change(lambda connection: connection.execute(insert(training).values(values)))
+        self._change(partial(_add_training, values))
 
     def add_belief(self, at: float, items: Sequence[str], probabilities: Floats, votes: Ints) -> None:
         """Add what a model that was trained at a time expects of items, (N, K), with the votes that are in it.
@@ -58,7 +59,7 @@ class Beliefs(Connected):
                 {"training": at, "item_id": items[i], "probabilities": p[i].tobytes(), "votes": v[i].tobytes()}
                 for i in range(start, min(start + CHUNK, len(items)))
             ]
-            self._change(partial(_add, belief, rows))
+            self._change(partial(_add_belief, rows))
 
     def guide(self) -> Guide | None:
         """Draw questions from what the last training expects, from now on; None: it left nothing to draw from.
@@ -107,8 +108,16 @@ class Beliefs(Connected):
         return self._guide if self._project.questions == "guided" else None
 
 
-def _add(table: Table, rows: list[dict[str, Any]], connection: Connection) -> None:
-    connection.execute(insert(table), rows)
+def _add_training(values: Mapping[str, Any], connection: Connection) -> None:
+    detail = without_removed(connection, values["detail"])  # an item may have been removed while the model learned
+    connection.execute(insert(training).values({**values, "detail": detail}))
+
+
+def _add_belief(rows: list[dict[str, Any]], connection: Connection) -> None:
+    ids = select(item.c.id).where(item.c.id.in_([row["item_id"] for row in rows]))
+    here = set(connection.scalars(ids))  # the others were removed while the model learned
+    if left := [row for row in rows if row["item_id"] in here]:
+        connection.execute(insert(belief), left)
 
 
 def _remove(table: Table, which: Any, connection: Connection) -> None:

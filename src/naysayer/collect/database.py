@@ -81,10 +81,15 @@ class Database:
                 yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """Open a transaction that only reads; those who write do not wait for it."""
-        with self.told_plainly("read"), self._engine.begin() as connection:
-            yield connection
+    def reading(self, *, one_moment: bool = False) -> Iterator[Connection]:
+        """Open a transaction that only reads; those who write do not wait for it.
+
+        `one_moment`: all its queries see what the first one saw, as they always do in SQLite.
+        """
+        with self.told_plainly("read"), self._engine.connect() as connection:
+            connection.execution_options(one_moment=one_moment)
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def told_plainly(self, what: str) -> Iterator[None]:
@@ -149,7 +154,8 @@ def _prepare_postgresql(connection: Any, _: Any) -> None:
 
 def _begin(connection: Connection) -> None:
     """Begin a transaction; one that writes takes its turn first, so that what it reads stays true until it commits."""
-    writes = connection.get_execution_options().get("writes")
+    options = connection.get_execution_options()
+    writes = options.get("writes")
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
     elif writes:
@@ -157,6 +163,8 @@ def _begin(connection: Connection) -> None:
         # takes the table for tiny and reads all of it again for each row: told not to, it uses the index, in its order.
         plan = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
         connection.exec_driver_sql(f"{plan}; SELECT pg_advisory_xact_lock({_LOCK})")
+    elif options.get("one_moment"):
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
 _LOCKED = (f"another program has held it locked for {WAIT_SECONDS:g} seconds", "close that program and try again")

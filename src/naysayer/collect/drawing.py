@@ -70,7 +70,7 @@ def hand_out(
         busy.add(drawn.item_id)
         return drawn
 
-    pages = _pages(connection, project, first=sum(ask.n for ask in asks) + 8)
+    pages = _pages(connection, project, first=min(sum(ask.n for ask in asks) + 8, _MOST_ROWS))
     pool = ItemPool(pages, project.n_classes, project.probabilities, random)
     new: list[dict[str, Any]] = []
     given: list[list[str] | Exception] = []

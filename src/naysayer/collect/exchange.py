@@ -100,17 +100,15 @@ def export(store: Store, path: str | os.PathLike[str]) -> int:
     if write is None:
         raise ValueError(f"an export's name must end in {', '.join(_WRITERS)}; got {path}")
     rows = _rows_of(store)
-    write(path, rows, store.project)
+    write(path, rows, _project(rows["project"][0]["value"]))  # of the same moment: classes may have come meanwhile
     return len(rows["answer"])
 
 
 def _rows_of(store: Store) -> Rows:
-    """Read all of a store but tokens."""
-    tables: Rows = {"project": [{"value": next(m["value"] for m in store.rows("meta") if m["key"] == "project")}]}
-    for table in TABLES:
-        if table != "project":
-            tables[table] = [{name: row[name] for name in TABLES[table]} for row in store.rows(table)]
-    return tables
+    """Read all of a store but tokens, as it is at one moment."""
+    found = store.tables("meta" if table == "project" else table for table in TABLES)
+    found["project"] = [row for row in found["meta"] if row["key"] == "project"]
+    return {table: [{name: row[name] for name in TABLES[table]} for row in found[table]] for table in TABLES}
 
 
 def _flat(rows: Rows, project: Project) -> Iterator[dict[str, Any]]:
@@ -241,17 +239,26 @@ _WRITERS = {".csv": _write_csv, ".parquet": _write_parquet, ".jsonl": _write_jso
 
 
 class Foreign(NamedTuple):
-    """Somebody else's file: the classes that it names, if it does, and how its rows are read for a store."""
+    """Somebody else's file: the classes that it names, if it does, and how its rows are read for a store.
+
+    `project` is what our own store asked, where the file began as an export of it.
+    """
 
     classes: list[str]
     read: Callable[[Store], Rows]
+    project: Project | None = None
 
 
 def read_project(path: str | os.PathLike[str]) -> Project | None:
     """Read what a store asked from an export of ours, or the classes that another file names; None: it names none."""
     found = _read(Path(path))
+    return Project(tuple(found.classes)) if isinstance(found, Foreign) and found.classes else _kept_project(found)
+
+
+def _kept_project(found: Read) -> Project | None:
+    """Give what a store asked of which a file is, or began as, an export; None: it is of none."""
     if isinstance(found, Foreign):
-        return Project(tuple(found.classes)) if found.classes else None
+        return found.project
     return _project(found["project"][0]["value"]) if found["project"] else None
 
 
@@ -267,7 +274,8 @@ def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
     - Label Studio, ``.json``: a choice "cat" or "is cat" is yes, "not cat" or "!cat" is no. Nobody drew a class to be
       asked about, so these answers serve for training and not for estimates, unless they came from `export`.
 
-    An image must be registered already, under the same path or name, or be a file here.
+    An image must be registered already, under the same path or name or the only one whose path ends alike, or be a
+    file here.
 
     Examples
     --------
@@ -284,16 +292,16 @@ def import_answers(store: Store, path: str | os.PathLike[str]) -> Imported:
     """
     path = Path(path)
     found = _read(path)
+    kept = _kept_project(found)
+    if kept is not None and kept.classes != store.project.classes[: kept.n_classes]:  # others may have been added since
+        raise ValueError(
+            f"{path} must be of the store's classes, {', '.join(store.project.classes)}; "
+            f"it is of {', '.join(kept.classes)}; import it into a new store, without --classes"
+        )
     rows = found.read(store) if isinstance(found, Foreign) else found
-    if not isinstance(found, Foreign) and rows["project"]:
-        classes = _project(rows["project"][0]["value"]).classes
-        if classes != store.project.classes[: len(classes)]:  # the store may have got others since
-            raise ValueError(
-                f"{path} must be of the store's classes, {', '.join(store.project.classes)}; "
-                f"it is of {', '.join(classes)}; import it into a new store, without --classes"
-            )
+    if kept is not None:
         for row in rows["question"]:
-            row["n_classes"] = row["n_classes"] or len(classes)
+            row["n_classes"] = row["n_classes"] or kept.n_classes
     _check_references(path, rows, store)
     repeats = [row for row in rows["question"] if row["repeat_of"] is not None]
     rows["question"] = [row for row in rows["question"] if row["repeat_of"] is None] + repeats
@@ -423,7 +431,7 @@ def _read_json(path: Path) -> Read:
     ]
     if not new:
         return rows
-    return Foreign([], lambda store: read_label_studio(path, new, known, rows, store))
+    return Foreign([], lambda store: read_label_studio(path, new, known, rows, store), _kept_project(rows))
 
 
 _READERS = {".csv": _read_csv, ".parquet": _read_parquet, ".jsonl": _read_jsonl, ".json": _read_json}

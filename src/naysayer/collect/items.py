@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -13,6 +14,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, or_, select, update
 
 from naysayer.collect import schema
+from naysayer.collect.connected import CHUNK
 from naysayer.collect.drawing import to_item, undecided
 from naysayer.collect.schema import (
     annotator,
@@ -25,6 +27,7 @@ from naysayer.collect.schema import (
     removed,
     stands,
     tally,
+    training,
 )
 from naysayer.data.items import Item
 
@@ -94,7 +97,13 @@ def register(items: dict[str, Item], connection: Connection) -> int:
 
 def removed_of(connection: Connection, ids: Iterable[str]) -> set[str]:
     """Give those of some items that were removed on request."""
-    return set(connection.scalars(select(removed.c.item_id).where(removed.c.item_id.in_(list(ids)))))
+    ids, found = list(ids), set[str]()
+    for start in range(0, len(ids), CHUNK):
+        found.update(connection.scalars(_removed, {"ids": ids[start : start + CHUNK]}))
+    return found
+
+
+_removed = select(removed.c.item_id).where(removed.c.item_id.in_(schema.one_of("ids")))
 
 
 # ---- gone from the disk, and back ------------------------------------------------------------------------------
@@ -132,6 +141,7 @@ def out_of_queue(connection: Connection) -> list[Item]:
 def remove(item_id: str, connection: Connection) -> Removed | None:
     """Remove an item and all rows that refer to it, to its questions or to their answers; None: there is none.
 
+    What a model thought of it goes from the trainings, too.
     The row in ``removed`` comes first: without it the database refuses to delete an answer.
     """
     if connection.scalar(select(item.c.id).where(item.c.id == item_id)) is None:
@@ -147,8 +157,20 @@ def remove(item_id: str, connection: Connection) -> Removed | None:
         if which:
             connection.execute(delete(table).where(or_(*which)))
     connection.execute(delete(item).where(item.c.id == item_id))
+    doubted = select(training.c.seq, training.c.detail).where(training.c.detail.contains(item_id))
+    for seq, detail in connection.execute(doubted).all():
+        values = {"detail": without_removed(connection, detail)}
+        connection.execute(update(training).where(training.c.seq == seq).values(values))
     schema.note_change(connection)
     return gone
+
+
+def without_removed(connection: Connection, detail: str) -> str:
+    """Leave out of the details of a training what its model thought of items that were removed."""
+    if not (gone := removed_of(connection, set(re.findall(r'"([0-9a-f]{32})"', detail)))):
+        return detail
+    found = json.loads(detail)
+    return json.dumps(found | {"doubts": [each for each in found.get("doubts", []) if each[0] not in gone]})
 
 
 def _references(table: Table) -> list[tuple[Any, Any]]:

@@ -93,6 +93,7 @@ def label_items(
         said = trained.said  # what came in the meantime is for the next time
     items = list(store.items())
     place = {item.id: i for i, item in enumerate(items)}
+    said = said.only(np.array([id in place for id in said.items], dtype=bool))  # without what was removed meanwhile
     rows = np.array([place[id] for id in said.items], dtype=np.int64)
     told = np.zeros((len(items), said.n_classes))
     told[rows] = log_likelihoods(said, error_rate)
@@ -124,8 +125,9 @@ def _expected(trained: Trained, items: Sequence[Item], place: dict[str, int]) ->
     assert trained.judged is not None
     assert trained.expected is not None
     out = np.full((len(items), trained.expected.shape[1]), np.nan)
-    learned = [place[item.id] for item in trained.judged.items]
-    out[learned] = trained.expected
+    here = [i for i, item in enumerate(trained.judged.items) if item.id in place]
+    learned = [place[trained.judged.items[i].id] for i in here]
+    out[learned] = trained.expected[here]
     rest = np.setdiff1d(np.arange(len(items)), learned).tolist()  # more than are learned from, or broken pictures
     for start in range(0, len(rest), _AT_A_TIME):
         some = rest[start : start + _AT_A_TIME]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, insert, select
+from sqlalchemy import Connection, Select, Table, delete, func, insert, select
 
 from naysayer.collect import schema
-from naysayer.collect.items import removed_of
+from naysayer.collect.items import removed_of, without_removed
 from naysayer.collect.rulings import count_again
-from naysayer.collect.schema import answer, item, pending, question, removed, ruling
+from naysayer.collect.schema import annotator, answer, item, pending, question, removed, ruling, training
 
 
 def table_of(name: str) -> Table:
@@ -19,6 +19,16 @@ def table_of(name: str) -> Table:
     if name not in tables:
         raise ValueError(f"a table must be one of {', '.join(tables)}; got {name!r}")
     return tables[name]
+
+
+def in_order(table: Table) -> Select[Any]:
+    """Select the rows of a table in the order in which they came."""
+    order: list[Any] = list(table.primary_key)
+    if table is annotator:
+        order = [annotator.c.created, annotator.c.id]
+    if table is question:  # a repetition after what it repeats, so that they can be loaded in this order
+        order = [question.c.repeat_of.is_not(None), question.c.asked, question.c.id]
+    return select(table).order_by(*order)
 
 
 def load_rows(table: Table, rows: Sequence[Mapping[str, Any]], connection: Connection) -> int:
@@ -56,6 +66,8 @@ def _without_removed(connection: Connection, table: Table, rows: list[dict[str, 
         asked = {row["question_id"] for row in rows}
         here = set(connection.scalars(select(question.c.id).where(question.c.id.in_(asked))))
         return [row for row in rows if row["question_id"] in here]
+    if table is training:
+        return [row | {"detail": without_removed(connection, row["detail"])} for row in rows]
     name = {"item": "id", "question": "item_id"}.get(table.name)
     if name is None:
         return rows

@@ -2,10 +2,10 @@
 
 What people said is in ``item``, ``annotator``, ``question``, ``answer`` and ``training``: rows are added, never
 changed, but for an image's path and whether an annotator may go on, and never deleted, but for those of an item that
-``removed`` names. ``ruling`` says whose answers do not count, and is only ever added to, too. ``tally`` and ``pending``
-only make choosing the next question quick; they follow from the others and can be counted again at any time. An item
-whose picture is gone has no row in ``tally``. ``belief`` is what guided questions are drawn from, and is replaced by
-each training. ``token`` has the links and secrets that let people in.
+``removed`` names; what trainings say of such an item goes, too. ``ruling`` says whose answers do not count, and is only
+ever added to, too. ``tally`` and ``pending`` only make choosing the next question quick; they follow from the others
+and can be counted again at any time. An item whose picture is gone has no row in ``tally``. ``belief`` is what guided
+questions are drawn from, and is replaced by each training. ``token`` has the links and secrets that let people in.
 """
 
 from __future__ import annotations

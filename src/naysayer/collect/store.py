@@ -24,7 +24,7 @@ from naysayer.collect.beliefs import tell
 from naysayer.collect.connected import CHUNK
 from naysayer.collect.database import Database, StoreError
 from naysayer.collect.drawing import hand_out, to_item, undecided
-from naysayer.collect.loading import load_rows, table_of
+from naysayer.collect.loading import in_order, load_rows, table_of
 from naysayer.collect.opening import keep_project, open_project, read_project
 from naysayer.collect.records import (
     Annotator,
@@ -43,7 +43,7 @@ from naysayer.collect.records import (
 )
 from naysayer.collect.replies import check_request, is_id, store_answers, take_back
 from naysayer.collect.rulings import Rulings, unfair
-from naysayer.collect.schema import annotator, answer, belief, counts, is_final, item, question, stands, tally
+from naysayer.collect.schema import answer, belief, counts, is_final, item, question, stands, tally
 from naysayer.data.items import Item
 from naysayer.features.cache import forget
 from naysayer.measure.answers import Answers, read_answers
@@ -227,8 +227,9 @@ class Store(Rulings):
         with self._database.reading() as connection:
             out = changes.out_of_queue(connection)
         gone = set(changes.are_gone(out))
-        if back := [each.id for each in out if each.id not in gone]:
-            self._change(partial(changes.come_back, back))
+        back = [each.id for each in out if each.id not in gone]
+        for start in range(0, len(back), CHUNK):
+            self._change(partial(changes.come_back, back[start : start + CHUNK]))
         return [each for each in out if each.id in gone]
 
     def browse(
@@ -366,13 +367,13 @@ class Store(Rulings):
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
         """Give the rows of one of the tables meta, item, annotator, question, answer, training, ruling as they are
         stored, in the order in which they came."""
-        here = table_of(table)
-        order: list[Any] = list(here.primary_key)
-        if here is annotator:
-            order = [annotator.c.created, annotator.c.id]
-        if here is question:  # a repetition after what it repeats, so that they can be loaded in this order
-            order = [question.c.repeat_of.is_not(None), question.c.asked, question.c.id]
-        return map(dict, self._stream(select(here).order_by(*order)))
+        return map(dict, self._stream(in_order(table_of(table))))
+
+    def tables(self, names: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+        """Read whole tables as they are at one moment, so that none refers to a row that another one lacks."""
+        with self._database.reading(one_moment=True) as connection:
+            queries = {name: in_order(table_of(name)) for name in names}
+            return {name: [*map(dict, connection.execute(query).mappings())] for name, query in queries.items()}
 
     def load(self, table: str, rows: Iterable[Mapping[str, Any]]) -> int:
         """Add rows as `rows` gives them, but for those that are there already; give the number added.

@@ -25,11 +25,15 @@ class Builder:
         self.path, self.store = path, store
         tables = ("project", "item", "annotator", "question", "answer", "training", "ruling")
         self.rows = rows or {table: [] for table in tables}
-        self.images: dict[str, Item] = {}
+        self.images: dict[str, Item] = {}  # by path, and as they were found
+        self.named: defaultdict[str, list[Item]] = defaultdict(list)
+        self.alike: defaultdict[str, list[Item]] = defaultdict(list)  # by the last part of the path or name
         for item in store.items():
             if item.path is not None:
-                self.images |= {Path(item.path).name: item, item.name: item}
-        self.images |= {item.path: item for item in store.items() if item.path is not None}
+                self.images[item.path] = item
+                self.named[item.name].append(item)
+                for name in {Path(item.path).name, Path(item.name).name}:
+                    self.alike[name].append(item)
         self.items = {row["id"] for row in self.rows["item"]}
         self.people: dict[str, str] = {}
         self.first: dict[tuple[str, int], tuple[str, float]] = {}  # the first question about an item and a class
@@ -56,16 +60,31 @@ class Builder:
         return item.id
 
     def _image(self, image: str, where: str) -> Item:
-        for name in (image, Path(image).name):
-            if name in self.images:
-                return self.images[name]
+        """Find an image: by its path, its name, its content where it is a file here, or else the end of its path."""
+        if image not in self.images:
+            self.images[image] = self._found(image, where)
+        return self.images[image]
+
+    def _found(self, image: str, where: str) -> Item:
+        if len(named := self.named.get(image, [])) == 1:
+            return named[0]
         file = Path(image)
-        if file.suffix.lower() not in IMAGE_ENDINGS or not file.is_file():
-            raise ValueError(
-                f"{self.path} must name images that are registered or files here; {where} has {image[:80]!r}; "
-                f"register them first: naysayer ask FOLDER"
+        if file.suffix.lower() in IMAGE_ENDINGS and file.is_file():
+            return image_item(file, file.name)
+        parts = Path(image.partition("?d=")[2] or image).parts  # what follows is a path in Label Studio's own addresses
+        alike = self.alike.get(parts[-1], []) if parts else []
+        ends = [max(_shared(parts, Path(str(each)).parts) for each in (item.path, item.name)) for item in alike]
+        likeliest = [item for item, end in zip(alike, ends) if end == max(ends)]
+        if len(likeliest) == 1:
+            return likeliest[0]
+        raise ValueError(
+            f"{self.path} must name images that are registered or files here; {where} has {image[:80]!r}; "
+            + (
+                f"it may be any of {', '.join(str(item.path) for item in likeliest)[:300]}; name more of its path"
+                if likeliest
+                else "register them first: naysayer ask FOLDER"
             )
-        return self.images.setdefault(image, image_item(file, file.name))
+        )
 
     def person(self, name: str) -> str:
         """Give the id of an annotator."""
@@ -100,11 +119,18 @@ class Builder:
         self.rows["question"].append(
             {"id": question, "item_id": item, "class_index": c, "probability": chance, "annotator": who}
             | {"repeat_of": None if first == question else first, "asked": when, "guidance": None}
+            | {"n_classes": self.store.project.n_classes}
         )
         self.rows["answer"].append(
             {"seq": 0, "id": id, "question_id": question, "annotator": who, "value": "yes" if yes else "no"}
             | {"took_ms": took_ms, "answered": when, "undoes": None}
         )
+
+
+def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+    """Count the parts at the ends of two paths that are the same."""
+    differ = (i for i, (a, b) in enumerate(zip(reversed(one), reversed(other))) if a != b)
+    return next(differ, min(len(one), len(other)))
 
 
 def _digest(*parts: str) -> str:

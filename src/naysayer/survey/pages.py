@@ -48,20 +48,24 @@ def privacy_numbers(survey: Survey) -> dict[str, Any]:
 
 
 def chosen_table(survey: Survey, answers: dict[str, Any], rows: str | None, columns: str | None) -> dict[str, Any]:
-    """The cross-table that was asked for, or else that of the first private question with the first other one."""
-    if len(survey.questions) < 2:
-        return {"table": None, "picked": None}
+    """The cross-table that was asked for, or else that of the first private question with the first other one.
+
+    One of the two is private: of two public ones, a cell would say what as few as one person answered.
+    """
     names = [question.id for question in survey.questions]
     private = [question.id for question in survey.questions if question.private]
-    rows = rows if rows in names else (private or names)[0]
-    columns = columns if columns in names and columns != rows else next(name for name in names if name != rows)
+    if len(names) < 2 or not private:
+        return {"table": None, "picked": None}
+    rows = rows if rows in names else private[0]
+    beside = [name for name in names if name != rows and (rows in private or name in private)]
+    columns = columns if columns in beside else beside[0]
     first, second = survey.question(rows), survey.question(columns)
     codes = answers[rows], answers[columns]
     if second.private:
         table = results.cross_table(first, second, *codes, minimum=survey.minimum)
     else:
         table = results.cross_table_by_group(first, second, *codes, minimum=survey.minimum)
-    return {"table": table, "picked": (first, second)}
+    return {"table": table, "picked": (first, second), "beside": [survey.question(name) for name in beside]}
 
 
 def percent(value: float) -> str:

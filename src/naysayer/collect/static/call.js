@@ -1,11 +1,12 @@
 // Talk to our own server: JSON both ways, one kind of error.
 
 export class Trouble extends Error {
-  // status 0: no answer came at all, so that it is worth trying again.
-  constructor(status, message, wait = 0) {
+  // status 0: no answer came at all, so that it is worth trying again. told: the answer had an error of our own shape.
+  constructor(status, message, wait = 0, told = false) {
     super(message);
     this.status = status;
     this.wait = wait;
+    this.told = told;
   }
   get passing() {
     return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
@@ -34,7 +35,8 @@ export async function call(path, body) {
   }
   if (!response.ok) {
     const wait = Number(response.headers.get("retry-after")) || 0;
-    throw new Trouble(response.status, answer?.error ?? `the server answered ${response.status}`, wait);
+    const error = answer?.error;
+    throw new Trouble(response.status, error ?? `the server answered ${response.status}`, wait, error !== undefined);
   }
   return answer;
 }

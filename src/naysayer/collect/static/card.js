@@ -1,9 +1,12 @@
 // An item as a card. Texts are set as text, never as HTML.
 
+import { call } from "/static/call.js";
 import { words } from "/static/words.js";
 import { zoomable } from "/static/zoom.js";
 
 const SIZES = [320, 640, 1280, 2560]; // in which the server gives pictures, by their longer side
+const RETRY = 5000; // milliseconds after which a picture that is shown, and did not come, is asked for again
+const failed = new Set(); // items whose pictures did not come, which may be the network's fault
 const TINY = 96; // pixels: smaller pictures are shown enlarged, with their pixels sharp
 
 function element(name, className, text) {
@@ -13,25 +16,41 @@ function element(name, className, text) {
   return made;
 }
 
-// Load an item's picture ahead of time, as large as it is shown; resolves when it can be painted at once, or never will
-// be.
+// Load an item's picture ahead of time, as large as it is shown; resolves when it can be painted at once, or did not
+// come. One that did not come is tried again whenever this is called.
 export async function preload(item) {
-  if (item.kind !== "image" || item.picture) return;
+  if (item.kind !== "image" || item.gone || (item.picture && !failed.delete(item))) return;
+  item.picture ??= newPicture(item);
+  item.picture.src = `${item.src}?size=${item.size}`;
+  try {
+    await item.picture.decode();
+  } catch {
+    failed.add(item);
+    look(item);
+  }
+}
+
+function newPicture(item) {
   const { clientWidth, clientHeight } = document.getElementById("stage");
   const needed = Math.max(clientWidth, clientHeight) * Math.min(devicePixelRatio, 2);
   item.size = SIZES.find((size) => size >= needed) ?? SIZES.at(-1);
-  const picture = new Image();
-  picture.alt = words.picture;
-  picture.draggable = false;
-  picture.src = `${item.src}?size=${item.size}`;
-  item.picture = picture;
-  try {
-    await picture.decode();
-  } catch {
-    item.failed = true;
-    item.onfail?.();
-  }
+  return Object.assign(new Image(), { alt: words.picture, draggable: false });
 }
+
+// Find out why a picture did not come: only our own server knows that there is none.
+async function look(item) {
+  try {
+    await call(`${item.src}?size=${item.size}`);
+  } catch (trouble) {
+    item.gone = trouble.told && (trouble.status === 404 || trouble.status === 415);
+  }
+  if (item.gone) {
+    failed.delete(item);
+    item.ongone?.();
+  } else setTimeout(() => item.picture.isConnected && failed.has(item) && preload(item), RETRY);
+}
+
+addEventListener("online", () => [...failed].forEach(preload));
 
 // Put the whole picture in the place of its preview, where that is smaller.
 async function sharpen(item) {
@@ -52,8 +71,8 @@ export function makeCard(item) {
   if (item.kind === "image") {
     preload(item);
     card.append(item.picture);
-    item.onfail = () => item.picture.replaceWith(element("p", "card-failed", words.unseen));
-    if (item.failed) item.onfail();
+    item.ongone = () => item.picture.replaceWith(element("p", "card-failed", words.unseen));
+    if (item.gone) item.ongone();
   } else if (item.kind === "record") {
     const list = element("dl", "words");
     for (const [name, value] of item.fields) list.append(element("dt", "", name), element("dd", "", value));
@@ -100,7 +119,7 @@ function fit(picture, card, large) {
     const room = Math.min((card.clientWidth - 48) / width, (card.clientHeight - 48) / height);
     picture.style.width = `${width * Math.max(1, Math.floor(room))}px`;
   };
-  if (picture.complete) set();
+  if (picture.complete && picture.naturalWidth) set(); // one that did not come is complete, too
   else picture.addEventListener("load", set, { once: true });
 }
 

@@ -253,9 +253,14 @@ function more({ margins, left }) {
 
 // ---- people and their links ---------------------------------------------------------------------------------------------
 
+let linked = ""; // who is listed, so that the list is not built again under the owner's finger or focus
+
 function links({ people }) {
   if (!page["people-list"]) return;
   const shown = people.filter((one) => one.role === "annotator");
+  const now = JSON.stringify(shown.map(({ id, name, ended }) => [id, name, ended]));
+  if (linked === now) return;
+  linked = now;
   page["people-list"].replaceChildren(...shown.map((one) => {
     const row = element("li", "", element("span", one.ended ? "soft" : "", one.ended ? `${one.name} (ended)` : one.name));
     if (!one.ended) {
@@ -283,6 +288,7 @@ page.invite?.addEventListener("submit", (event) => {
 });
 
 async function act(what) {
+  say("");
   try {
     await what();
   } catch (trouble) {
@@ -314,13 +320,16 @@ function show() {
   page.dashboard.ariaBusy = "false";
 }
 
+let looked = ""; // what was said about looking: only that is taken back when it goes well again
+
 async function look() {
   try {
     known = await call("/api/dashboard");
-    say("");
+    if (looked && page.notice.textContent === looked) say("");
     show();
   } catch (trouble) {
-    say(trouble.status === 0 ? "The server cannot be reached; these figures are from before." : trouble.message);
+    looked = trouble.status === 0 ? "The server cannot be reached; these figures are from before." : trouble.message;
+    say(looked);
   }
 }
 

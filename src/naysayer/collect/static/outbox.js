@@ -98,9 +98,9 @@ export class Outbox extends EventTarget {
     }
   }
 
-  async #send(keys) {
+  async #send(keys, most = BATCH) {
     const batch = [];
-    for (const key of keys.slice(0, BATCH)) {
+    for (const key of keys.slice(0, most)) {
       const entry = this.#read(key);
       if (!entry) this.#remove(key);
       else if (!batch.length || (entry.kind === "answers" && batch[0].entry.kind === "answers")) batch.push({ key, entry });
@@ -108,8 +108,9 @@ export class Outbox extends EventTarget {
     }
     if (!batch.length) return;
     let lost = [];
+    const undo = batch[0].entry.kind === "undo";
     try {
-      if (batch[0].entry.kind === "undo") {
+      if (undo) {
         const { id, answer } = batch[0].entry;
         await call("/api/undo", { id, answer });
       } else {
@@ -117,8 +118,11 @@ export class Outbox extends EventTarget {
         lost = (await call("/api/answers", { answers })).refused;
       }
     } catch (trouble) {
-      if (trouble.passing || trouble.status === 401 || trouble.status === 403) throw trouble;
-      lost = batch.map(({ entry }) => ({ id: entry.id, error: trouble.message })); // sending it again cannot help
+      // Only where our own server says that it cannot take this does sending it again not help. What a proxy says while
+      // the server is away, or a server that was started otherwise, is no reason to drop anything.
+      if (!trouble.told || (trouble.status !== 422 && !(undo && trouble.status === 409))) throw trouble;
+      if (batch.length > 1) return this.#send(keys, Math.ceil(batch.length / 2)); // one of them is at fault: which?
+      lost = batch.map(({ entry }) => ({ id: entry.id, error: trouble.message }));
     }
     for (const { key } of batch) this.#remove(key);
     for (const one of lost) this.dispatchEvent(new CustomEvent("refused", { detail: one }));

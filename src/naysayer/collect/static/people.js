@@ -22,6 +22,7 @@ function button(words, name, act, className = "quiet") {
   if (name) made.ariaLabel = name;
   made.addEventListener("click", async () => {
     made.disabled = true;
+    say("");
     try {
       await act();
     } catch (trouble) {
@@ -106,8 +107,11 @@ function choices(one, names) {
   if (others.length) {
     const select = element("select", "field", new Option("Another class", ""), ...others.map((name) => new Option(name, name)));
     select.ariaLabel = "It is another class";
-    select.addEventListener("change", () => settling(one, select.value).click());
-    made.append(select);
+    // A key may pass several classes on its way to the one that is meant: choosing settles nothing yet.
+    const settle = button("Settle", "Settle it as the chosen class", () => call("/api/settle", { item: one.id, class: select.value }), "button");
+    settle.disabled = true;
+    select.addEventListener("change", () => (settle.disabled = !select.value));
+    made.append(select, settle);
   }
   const put = button("Later", "", () => later.add(one.id));
   made.append(settling(one, null), put);

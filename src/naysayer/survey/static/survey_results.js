@@ -1,8 +1,4 @@
-// The owner's page: pick a cross-table without leaving the page's place; predictions are learned while the rest shows.
-
-for (const select of document.querySelectorAll("form.pick select")) {
-  select.addEventListener("change", () => select.form.requestSubmit());
-}
+// The owner's page: predictions are learned while the rest shows.
 
 for (const box of document.querySelectorAll("[data-prediction]")) {
   try {
