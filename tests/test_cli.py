@@ -874,7 +874,7 @@ def test_an_error_that_nobody_expected_is_not_hidden(naysayer, monkeypatch, pets
 
 
 def test_a_machine_that_is_too_small_is_told_in_one_line(refuses, tmp_path, monkeypatch, pets):
-    def too_small(*arguments):
+    def too_small(*arguments, **options):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory:\n you tried to allocate 4 TB")
 
     monkeypatch.setattr(ComplementaryClassifier, "fit", too_small)
