@@ -121,11 +121,13 @@ def test_the_command_holds_out_what_is_about_one_example(naysayer, tmp_path):
 
 def test_rows_with_the_same_text_are_about_one_example(naysayer, tmp_path):
     texts = [f"the {word} was {what}" for word in ("plot", "cast", "sound", "end") for what in ("fine", "dull", "long")]
-    lines = [f"{text},!{'abc'[i % 3]}" for i, text in enumerate(texts * 3)]
-    (tmp_path / "said.csv").write_text("\n".join(["review,answer", *lines]), encoding="utf8")
-    asked = ["train", tmp_path / "said.csv", "--label", "answer", "--method", "linear", "--epochs", 2, "--json"]
-    done = naysayer(*asked, "--text", "review", "--device", "cpu", "--out", tmp_path / "model")
-    assert "36 rows are about 12 of 'review'; those of one are held out together" in done.json["notes"]
+    for some, told in ((texts, True), (texts[:2], False)):  # with two texts nothing would be left to learn from
+        lines = [f"{text},!{'abc'[i % 3]}" for i, text in enumerate(some * (36 // len(some)))]
+        (tmp_path / "said.csv").write_text("\n".join(["review,answer", *lines]), encoding="utf8")
+        asked = ["train", tmp_path / "said.csv", "--label", "answer", "--method", "linear", "--epochs", 2, "--json"]
+        done = naysayer(*asked, "--text", "review", "--device", "cpu", "--force", "--out", tmp_path / "model")
+        said = f"36 rows are about {len(some)} of 'review'; those of one are held out together"
+        assert (said in done.json["notes"]) == told
 
 
 def test_a_group_that_cannot_be_is_told_in_one_line(naysayer, tmp_path):

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from naysayer.report import Evidence
 
 
+FEWEST_EXAMPLES = 5  # that rows are taken to be about unasked: without some of fewer, little is left to learn from
+
+
 @dataclass(frozen=True)
 class Learned:
     """What a training came to.
@@ -180,7 +183,7 @@ def _groups(table: DataTable, group: str | None, encoder: TableEncoder) -> tuple
     name = encoder.blocks[0] if group is None else group
     said = texts_of(table.column(name))
     n_named, n_groups = len(said) - said.count(None), len({text for text in said if text is not None})
-    if group is None and n_named == n_groups:
+    if group is None and (n_groups == n_named or n_groups < FEWEST_EXAMPLES):
         return None, []
     return said, [f"{n_named:,} rows are about {n_groups:,} of {name!r}; those of one are held out together"]
 
