@@ -1,6 +1,6 @@
 # make demo: install, then learn from "not this class" labels on scikit-learn's digits.
 # make test: install, then all that decides: ruff, mypy, pytest with doctests and the pages' examples.
-# Four workers keep two cores busy: about two of them wait for a browser, a server or other processes at any time.
+# Three workers keep two cores busy: one of them waits for a browser, a server or other processes at any time.
 # Tests run in an order drawn anew each time; make test SEED=123 repeats the order of the run that printed 123.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -15,7 +15,7 @@ test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 4 --dist worksteal $(if $(SEED),--order-seed=$(SEED))
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(if $(SEED),--order-seed=$(SEED))
 
 # On a machine with an NVIDIA GPU: what the fused kernels and captured steps compute, against their plain twins.
 test-cuda:
