@@ -141,10 +141,9 @@ class Tally:
         labels = np.array([np.frombuffer(key, np.int64 if self.single else np.uint8) for key in told])
         labels = labels[:, 0] if self.single else np.unpackbits(labels, axis=1, count=self.n_classes).astype(bool)
         predicted = np.array([np.frombuffer(key[len(key) - width :], np.int64) for key in keys]).reshape(len(keys), -1)
-        estimated = self.transition if hasattr(self.transition, "counts") else None
-        known: Any = estimated if isinstance(estimated, transitions.Estimated) else None
+        estimated = transitions.as_estimated(self.transition)
         counts, squares = (sums[:, 1], sums[:, 2]) if self.weighted else (sums[:, 0], None)
-        return Counted(labels, self.n_classes, self.inverse, counts, known, squares), list(predicted.T)
+        return Counted(labels, self.n_classes, self.inverse, counts, estimated, squares), list(predicted.T)
 
 
 def _plain(transition: Any) -> Any:
