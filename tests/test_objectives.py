@@ -368,6 +368,19 @@ def test_vmap_equals_a_loop(name, q, encode):
     assert stacked.seen.sum() == 0  # batches of different runs are not counted together
 
 
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_under_vmap_runs_may_share_logits_and_labels(name):
+    logits, stacked = inputs() @ parameters(), OBJECTIVES[name](4)
+    labels = torch.stack([mixed_sets(9, 4, seed) for seed in range(3)])
+    weights = torch.rand(3, 9, generator=torch.Generator().manual_seed(0))
+    by_labels = vmap(lambda y: stacked(logits, y))(labels)
+    by_weights = vmap(lambda w: stacked(logits, labels[0], w))(weights)
+    for m in range(3):
+        torch.testing.assert_close(by_labels[m], OBJECTIVES[name](4)(logits, labels[m]))
+        torch.testing.assert_close(by_weights[m], OBJECTIVES[name](4)(logits, labels[0], weights[m]))
+    assert stacked.seen.sum() == 0
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_leading_axes_equal_a_loop(name):
     x = torch.stack([inputs(seed, n=12) for seed in range(3)])

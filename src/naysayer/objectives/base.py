@@ -201,7 +201,7 @@ class Objective(nn.Module):
 
     def _shares(self, counts: Tensor, y_bar: Tensor, *, count: bool) -> tuple[Tensor, Tensor | float]:
         """π̄ and α: as given, or from the labels counted so far, or, when none were, from this batch."""
-        if count and not torch._C._functorch.is_functorch_wrapped_tensor(y_bar):
+        if count and not torch._C._functorch.is_functorch_wrapped_tensor(counts):
             self.seen += counts
         prior, alpha = risk.shares(torch.where(self.seen.sum() > 0, self.seen, counts).to(counts.dtype))
         given = self.alpha if is_sets(y_bar) else None  # α is for labels of both kinds
