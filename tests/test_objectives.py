@@ -695,6 +695,17 @@ def test_logits_of_16_bits_are_taken_in_32(name, dtype, scale):
     assert torch.equal(objective.class_risks(logits, y_bar), objective.class_risks(logits.float(), y_bar))
 
 
+@pytest.mark.parametrize("name", [*ALL, "cpe-i", "cpe-t"])
+def test_inside_autocast_nothing_is_rounded(name):
+    torch.set_default_dtype(torch.float32)
+    objective = OBJECTIVES[name](4, transition=random_transition(4)).eval()
+    logits, labels = inputs(n_inputs=4), mixed_sets(9, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        value, risks = objective(logits, labels), objective.class_risks(logits, labels)
+    assert value == objective(logits, labels)
+    assert torch.equal(risks, objective.class_risks(logits, labels))
+
+
 @pytest.mark.parametrize("y_bar", [[0, 1, 2], [0, 1], 1])
 def test_logits_of_one_example_must_be_a_row(y_bar):
     with raises("`logits` must"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import Any
 
@@ -108,29 +109,31 @@ class Objective(nn.Module):
     def value(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Give what a call gives, of labels and weights that were checked before."""
         self._check_alike(logits.device)
-        logits = logits if self.head is None else self.head(logits)
-        counts = self._whole(self.count(y_bar, sample_weight))
-        kinds = counts if type(self).count is Objective.count else self._kinds(y_bar, sample_weight)
-        scales = self.scales(counts, *self._shares(kinds, y_bar, count=self.training))
-        risks = self.risks(logits, y_bar, risk.weighted_scales(scales, sample_weight))
-        whole = self._whole(risks.detach())
-        coefficients, scale = self.correct(whole)
-        value = (coefficients * risks).sum(dim=-1) * scale
-        if self.reduce is None:
-            return value
-        mine = self.reduce.size * value  # gradients will be averaged
-        return (coefficients * whole).sum(dim=-1) * scale + (mine - mine.detach())
+        with _exactly(logits.device):
+            logits = logits if self.head is None else self.head(logits)
+            counts = self._whole(self.count(y_bar, sample_weight))
+            kinds = counts if type(self).count is Objective.count else self._kinds(y_bar, sample_weight)
+            scales = self.scales(counts, *self._shares(kinds, y_bar, count=self.training))
+            risks = self.risks(logits, y_bar, risk.weighted_scales(scales, sample_weight))
+            whole = self._whole(risks.detach())
+            coefficients, scale = self.correct(whole)
+            value = (coefficients * risks).sum(dim=-1) * scale
+            if self.reduce is None:
+                return value
+            mine = self.reduce.size * value  # gradients will be averaged
+            return (coefficients * whole).sum(dim=-1) * scale + (mine - mine.detach())
 
     def class_risks(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         r"""Split the unbiased risk by ordinary class, :math:`r_k = \sum_i w_i W_{ik}\, \ell(k, g(x_i))`: (K,)."""
         logits, y_bar = self._check(logits, y_bar)
         sample_weight = self._check_weights(logits, sample_weight)
         self._check_alike(logits.device)
-        counts = self._kinds(y_bar, sample_weight)
-        scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
-        scales = risk.weighted_scales(scales, sample_weight)
-        scores = self.class_scores(logits if self.head is None else self.head(logits))
-        return self._whole(risk.class_risks(self.loss(scores), risk.batch_weights(y_bar, scales, self.inverse)))
+        with _exactly(logits.device):
+            counts = self._kinds(y_bar, sample_weight)
+            scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
+            scales = risk.weighted_scales(scales, sample_weight)
+            scores = self.class_scores(logits if self.head is None else self.head(logits))
+            return self._whole(risk.class_risks(self.loss(scores), risk.batch_weights(y_bar, scales, self.inverse)))
 
     # ---- what a step is made of; nothing is checked, and leading axes are free ----------------------------------
 
@@ -254,6 +257,13 @@ class Objective(nn.Module):
                     f"`sample_weight` must be finite and not negative; got {sample_weight[wrong][0].item()}"
                 )
         return sample_weight.to(torch.get_default_dtype())
+
+
+def _exactly(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """Compute in the tensors' own types: inside an autocast block, products would round weights to 8 bits."""
+    if torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return contextlib.nullcontext()
 
 
 def parameters_of(kind: type) -> list[str]:
