@@ -590,6 +590,20 @@ def test_labels_may_be_lists_arrays_or_tensors_of_any_whole_type():
         torch.testing.assert_close(Forward(4)(logits, y), expected)
 
 
+@pytest.mark.filterwarnings("error")
+def test_labels_and_shares_of_a_data_frame_are_copied():
+    columns = [np.array(LABELS), as_sets(LABELS, 4), np.array(PRIOR)]
+    for column in columns:
+        column.flags.writeable = False  # as those of a data frame are
+    (labels, rows, prior), before = columns, torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        values = [GradientAscent(4, prior=prior)(inputs(n_inputs=4), y) for y in (labels, rows)]
+    finally:
+        torch.set_warn_always(before)
+    torch.testing.assert_close(*values)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
 @pytest.mark.parametrize("name", ALL)
 def test_labels_of_any_whole_type_go_through_vmap(name, dtype):

@@ -218,7 +218,7 @@ class Objective(nn.Module):
         if logits.dtype in (torch.bfloat16, torch.float16):
             logits = logits.float()
         if not isinstance(y_bar, Tensor):
-            y_bar = torch.as_tensor(_numbers(y_bar), device=logits.device)
+            y_bar = torch.tensor(_numbers(y_bar), device=logits.device)  # a copy: a data frame's may not be written to
         if logits.dim() < 2 or logits.shape[-1] != self.n_classes:
             raise ValueError(
                 f"`logits` must have n_classes = {self.n_classes} columns; got shape {tuple(logits.shape)}"
@@ -300,7 +300,7 @@ def _numbers(y_bar: Any) -> NDArray[Any]:
 def check_prior(prior: Any, n_classes: int, name: str) -> Tensor:
     """Check shares of the classes or labels: K of them, which sum to 1."""
     try:
-        values = torch.as_tensor(prior, dtype=torch.get_default_dtype())
+        values = torch.tensor(to_numpy(prior), dtype=torch.get_default_dtype())
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be {n_classes} shares, none negative; got {prior!r}") from None
     if values.shape != (n_classes,):
