@@ -40,6 +40,9 @@ def test_anything_array_like_becomes_numpy():
     for values in ([1, 2, 0], (1, 2, 0), torch.tensor([1, 2, 0]), pandas.Series([1, 2, 0]), np.array([1, 2, 0])):
         np.testing.assert_array_equal(to_numpy(values), [1, 2, 0])
     np.testing.assert_array_equal(to_numpy(weights), np.ones(3))
+    np.testing.assert_array_equal(to_numpy(weights.bfloat16()), np.ones(3))  # a type that numpy does not have
+    learned = torch.tensor([[0.1, 0.9], [0.8, 0.2]], requires_grad=True)
+    np.testing.assert_allclose(check_transition(learned, 2), [[0.1, 0.9], [0.8, 0.2]], atol=1e-7)
 
 
 def test_ragged_labels_refused():

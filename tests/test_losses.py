@@ -143,6 +143,15 @@ def test_losses_take_any_leading_axes_and_huge_logits(loss):
         assert torch.isfinite(huge.grad).all()
 
 
+@pytest.mark.parametrize("logits", [[20.0, 0.0, 0.0], [100.0, 0.0], [0.0, 100.0, -1.0, 2.0]])
+def test_what_the_others_cost_outlasts_one_that_costs_far_more(logits):
+    """The loss of the likeliest class, in which the term of that class has no part."""
+    k, n_others = logits.index(max(logits)), len(logits) - 1
+    value = losses.one_vs_all("exponential")(torch.tensor(logits, dtype=torch.float32))[k].item()
+    rest = sum(math.exp(g) for j, g in enumerate(logits) if j != k)
+    assert value == pytest.approx(math.exp(-logits[k]) + rest / n_others)
+
+
 def test_zero_one_names_one_class_on_a_tie():
     assert losses.zero_one(torch.zeros(3, 4)).sum().item() == 3 * 3
 

@@ -368,6 +368,19 @@ def test_vmap_equals_a_loop(name, q, encode):
     assert stacked.seen.sum() == 0  # batches of different runs are not counted together
 
 
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_under_vmap_runs_may_share_logits_and_labels(name):
+    logits, stacked = inputs() @ parameters(), OBJECTIVES[name](4)
+    labels = torch.stack([mixed_sets(9, 4, seed) for seed in range(3)])
+    weights = torch.rand(3, 9, generator=torch.Generator().manual_seed(0))
+    by_labels = vmap(lambda y: stacked(logits, y))(labels)
+    by_weights = vmap(lambda w: stacked(logits, labels[0], w))(weights)
+    for m in range(3):
+        torch.testing.assert_close(by_labels[m], OBJECTIVES[name](4)(logits, labels[m]))
+        torch.testing.assert_close(by_weights[m], OBJECTIVES[name](4)(logits, labels[0], weights[m]))
+    assert stacked.seen.sum() == 0
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_leading_axes_equal_a_loop(name):
     x = torch.stack([inputs(seed, n=12) for seed in range(3)])
@@ -577,6 +590,20 @@ def test_labels_may_be_lists_arrays_or_tensors_of_any_whole_type():
         torch.testing.assert_close(Forward(4)(logits, y), expected)
 
 
+@pytest.mark.filterwarnings("error")
+def test_labels_and_shares_of_a_data_frame_are_copied():
+    columns = [np.array(LABELS), as_sets(LABELS, 4), np.array(PRIOR)]
+    for column in columns:
+        column.flags.writeable = False  # as those of a data frame are
+    (labels, rows, prior), before = columns, torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        values = [GradientAscent(4, prior=prior)(inputs(n_inputs=4), y) for y in (labels, rows)]
+    finally:
+        torch.set_warn_always(before)
+    torch.testing.assert_close(*values)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
 @pytest.mark.parametrize("name", ALL)
 def test_labels_of_any_whole_type_go_through_vmap(name, dtype):
@@ -680,6 +707,17 @@ def test_logits_of_16_bits_are_taken_in_32(name, dtype, scale):
     assert value == objective(logits.float(), y_bar)
     assert torch.isfinite(logits.grad).all()
     assert torch.equal(objective.class_risks(logits, y_bar), objective.class_risks(logits.float(), y_bar))
+
+
+@pytest.mark.parametrize("name", [*ALL, "cpe-i", "cpe-t"])
+def test_inside_autocast_nothing_is_rounded(name):
+    torch.set_default_dtype(torch.float32)
+    objective = OBJECTIVES[name](4, transition=random_transition(4)).eval()
+    logits, labels = inputs(n_inputs=4), mixed_sets(9, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        value, risks = objective(logits, labels), objective.class_risks(logits, labels)
+    assert value == objective(logits, labels)
+    assert torch.equal(risks, objective.class_risks(logits, labels))
 
 
 @pytest.mark.parametrize("y_bar", [[0, 1, 2], [0, 1], 1])

@@ -178,6 +178,10 @@ def test_what_is_computed_from_an_estimate_is_an_ordinary_array():
     q = transition.estimate(*pairs(TRUE["biased"], 300), 5)
     for made in (q[0], q[:2], q + 0, 1 - q, q.round(3), np.asarray(q), q @ q, q.sum(axis=1)):
         assert type(made) is np.ndarray
+    for view in (q.T, q.diagonal(), q.astype(np.float32)):
+        for made in (view.copy(), copy.copy(view), copy.deepcopy(view), pickle.loads(pickle.dumps(view))):
+            assert type(made) is np.ndarray
+            np.testing.assert_array_equal(made, np.asarray(view))
     assert isinstance(q[0, 1], float)
     assert isinstance(q.sum(), float)
     assert np.array_equal(unbiased_weights([0, 1], 5, q), unbiased_weights([0, 1], 5, np.asarray(q)))

@@ -129,7 +129,10 @@ def one_vs_all(binary: str | BinaryLoss) -> Loss:
 
     def loss(logits: Tensor) -> Tensor:
         others = s(-logits)
-        rest = others.sum(dim=-1, keepdim=True) - others
+        total, largest = others.sum(dim=-1, keepdim=True), others.argmax(dim=-1, keepdim=True)
+        # What is left of a sum without its largest term would be nothing but rounding, so that is summed anew.
+        first = largest == torch.arange(logits.shape[-1], device=logits.device)
+        rest = torch.where(first, others.masked_fill(first, 0.0).sum(dim=-1, keepdim=True), total - others)
         return s(logits) + rest / (logits.shape[-1] - 1)
 
     return _named(loss, "one_vs_all", s)

@@ -61,7 +61,8 @@ def to_numpy(values: Any) -> NDArray[Any]:
     import numpy as np
 
     if hasattr(values, "detach"):  # a tensor, told without torch
-        return np.asarray(values.detach().cpu().numpy())
+        values = values.detach().cpu()
+        return np.asarray((values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy())
     if isinstance(values, np.ndarray) and hasattr(values, "to_json"):  # it carries more than its numbers
         return values
     try:

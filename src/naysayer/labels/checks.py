@@ -120,7 +120,7 @@ def alike(names: Iterable[str]) -> str | None:
 def check_transition(transition: Any, n_classes: int | None = None) -> NDArray[np.float64]:
     """Check that Q is square, of the right size, and that its rows are distributions."""
     try:
-        q = np.asarray(transition, dtype=np.float64)
+        q = np.asarray(to_numpy(transition), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("`transition` must be a (K, K) matrix of numbers") from None
     if q.ndim != 2 or q.shape[0] != q.shape[1] or q.size == 0:

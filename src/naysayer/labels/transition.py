@@ -210,16 +210,20 @@ class Estimated(np.ndarray):
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if as_estimated(self) is None:
+            return np.asarray(self).__reduce__()  # type: ignore[return-value]
         return Estimated, (np.asarray(self), self.counts, self.model, self.choice, self.strength)
 
-    def copy(self, order: Any = "C") -> Estimated:
-        """Copy the estimate with all that it carries."""
+    def copy(self, order: Any = "C") -> Any:
+        """Copy the estimate with all that it carries; of a view of it, such as its transpose, the plain numbers."""
+        if as_estimated(self) is None:
+            return np.asarray(self).copy(order)
         made, arguments = self.__reduce__()
-        return made(*arguments)  # type: ignore[no-any-return]
+        return made(*arguments)
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: Any) -> Estimated:
+    def __deepcopy__(self, memo: Any) -> Any:
         return self.copy()
 
     def __getitem__(self, key: Any) -> Any:
@@ -227,6 +231,11 @@ class Estimated(np.ndarray):
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return array[()] if return_scalar else np.asarray(array)
+
+
+def as_estimated(transition: Any) -> Estimated | None:
+    """Give a matrix that was estimated; None for any other, also for a view that has lost its pairs, as ``Q.T``."""
+    return transition if isinstance(transition, Estimated) and hasattr(transition, "counts") else None
 
 
 def estimate(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from naysayer.common.checks import check_count
 from naysayer.labels.checks import check_n_classes
-from naysayer.labels.transition import Estimated
+from naysayer.labels.transition import as_estimated
 from naysayer.measure import metrics
 from naysayer.measure.intervals import tail_probability
 from naysayer.measure.metrics import Bin, Comparison
@@ -121,8 +121,8 @@ class Accumulator:
             raise ValueError("there must be a label that says something; got none so far")
         if self.metric == "risk":
             return total.mean
-        q, draws = self.transition, np.empty(0)
-        if isinstance(q, Estimated) and hasattr(q, "counts"):
+        q, draws = as_estimated(self.transition), np.empty(0)
+        if q is not None:
             draws = ((q.inverses * self._sums).sum(axis=(1, 2)) + self._ordinary) / total.weight
         return metrics.risk_bounds(total, draws, self._tail)
 

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from naysayer.measure.design import LARGEST_ERROR
+from naysayer.measure.design import check_rate
 from naysayer.measure.intervals import Interval, tail_probability
 
 Floats = NDArray[np.float64]
@@ -50,10 +50,7 @@ def corrected(yes: ArrayLike, error_rate: float) -> Floats:
     >>> corrected([True, False], error_rate=0.1).round(3)
     array([ 1.125, -0.125])
     """
-    if not 0 <= error_rate <= LARGEST_ERROR:
-        raise ValueError(
-            f"an error rate must be from 0 to {LARGEST_ERROR}; got {error_rate}; at 0.5 answers say nothing"
-        )
+    error_rate = check_rate(error_rate)
     return (np.asarray(yes, dtype=np.float64) - error_rate) / (1.0 - 2.0 * error_rate)
 
 

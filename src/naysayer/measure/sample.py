@@ -297,9 +297,9 @@ def take(
         if len(classes) != len(labels):
             raise ValueError(f"`y_bar` and `{name}` must have the same length; got {len(labels)} and {len(classes)}")
     inverse = None if transition is None else transitions.inverse(transition, n_classes)
-    estimated = transition if isinstance(transition, transitions.Estimated) and hasattr(transition, "counts") else None
     weight = None if sample_weight is None else check_weight(sample_weight, len(labels), is_part=is_part)
     kept = informative(labels, weight, is_part=is_part)
+    estimated = transitions.as_estimated(transition)
     sample = Sample(labels[kept], n_classes, inverse, None if weight is None else weight[kept], estimated)
     return sample, [classes[kept] for classes in predictions.values()]
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from naysayer.labels import transition as transitions
 from naysayer.labels.checks import check_classes, check_labels, check_n_classes, check_weight
 from naysayer.measure.intervals import Floats
-from naysayer.measure.sample import Sample
+from naysayer.measure.sample import Sample, informative
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,8 @@ class Tally:
                 raise ValueError(f"`y_bar` and `y_pred` must have the same length; got {len(labels)} and {len(p)}")
         weight = None if sample_weight is None else check_weight(sample_weight, len(labels), is_part=True)
         self._agree(labels.ndim == 1, weight is not None)
-        says = slice(None) if labels.ndim == 1 else np.flatnonzero(labels.any(axis=1))
-        if weight is not None:
-            says = np.flatnonzero((weight > 0) & (True if labels.ndim == 1 else labels.any(axis=1)))
-            weight = weight[says]
-        labels, chosen = labels[says], [p[says] for p in chosen]
-        self._add(labels, chosen, weight)
+        kept = informative(labels, weight, is_part=True)
+        self._add(labels[kept], [p[kept] for p in chosen], None if weight is None else weight[kept])
 
     def _agree(self, single: bool, weighted: bool) -> None:
         """Labels must keep one form, and have weights in all updates or in none."""
@@ -141,10 +137,9 @@ class Tally:
         labels = np.array([np.frombuffer(key, np.int64 if self.single else np.uint8) for key in told])
         labels = labels[:, 0] if self.single else np.unpackbits(labels, axis=1, count=self.n_classes).astype(bool)
         predicted = np.array([np.frombuffer(key[len(key) - width :], np.int64) for key in keys]).reshape(len(keys), -1)
-        estimated = self.transition if hasattr(self.transition, "counts") else None
-        known: Any = estimated if isinstance(estimated, transitions.Estimated) else None
+        estimated = transitions.as_estimated(self.transition)
         counts, squares = (sums[:, 1], sums[:, 2]) if self.weighted else (sums[:, 0], None)
-        return Counted(labels, self.n_classes, self.inverse, counts, known, squares), list(predicted.T)
+        return Counted(labels, self.n_classes, self.inverse, counts, estimated, squares), list(predicted.T)
 
 
 def _plain(transition: Any) -> Any:

@@ -25,7 +25,7 @@ from naysayer.engine.stream import Stream
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
-from naysayer.labels.transition import Estimated, cost
+from naysayer.labels.transition import as_estimated, cost
 from naysayer.losses import Loss
 from naysayer.losses import name_of as loss_name
 from naysayer.measure.intervals import Interval, tail_probability
@@ -310,7 +310,8 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         needed = (
             self._labels_to_show(hoped, guessing, labels) * n_labels / len(self.held_out_.rows)
         )  # not every one may judge
-        pairs = self.transition.counts.sum() if isinstance(self.transition, Estimated) else 0  # more may be what helps
+        q = as_estimated(self.transition)
+        pairs = 0 if q is None else q.counts.sum()  # more may be what helps
         if needed > n_labels:
             words = f"takes about {math.ceil(needed):,} labels to show, and there are {n_labels:,}"
             more = f"an accuracy of {100 * hoped:.0f} % {words}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from naysayer.common.files import read_tensors, write_tensors
-from naysayer.labels.transition import Estimated
+from naysayer.labels.transition import as_estimated
 from naysayer.models.description import FORMAT, NETWORK, PARTS, read_description, write_description
 from naysayer.models.objects import describe, rebuild
 
@@ -92,7 +92,7 @@ def read_estimator(folder: str | os.PathLike[str], cls: type[Model]) -> Model:
 
 def numpy_to_json(value: Any) -> Any:
     """Give numpy's numbers and arrays as JSON has them; anything else it cannot hold."""
-    if isinstance(value, Estimated) and hasattr(value, "counts"):
+    if as_estimated(value) is not None:
         return describe(value, {})
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import Any
 
@@ -108,29 +109,31 @@ class Objective(nn.Module):
     def value(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Give what a call gives, of labels and weights that were checked before."""
         self._check_alike(logits.device)
-        logits = logits if self.head is None else self.head(logits)
-        counts = self._whole(self.count(y_bar, sample_weight))
-        kinds = counts if type(self).count is Objective.count else self._kinds(y_bar, sample_weight)
-        scales = self.scales(counts, *self._shares(kinds, y_bar, count=self.training))
-        risks = self.risks(logits, y_bar, risk.weighted_scales(scales, sample_weight))
-        whole = self._whole(risks.detach())
-        coefficients, scale = self.correct(whole)
-        value = (coefficients * risks).sum(dim=-1) * scale
-        if self.reduce is None:
-            return value
-        mine = self.reduce.size * value  # gradients will be averaged
-        return (coefficients * whole).sum(dim=-1) * scale + (mine - mine.detach())
+        with _exactly(logits.device):
+            logits = logits if self.head is None else self.head(logits)
+            counts = self._whole(self.count(y_bar, sample_weight))
+            kinds = counts if type(self).count is Objective.count else self._kinds(y_bar, sample_weight)
+            scales = self.scales(counts, *self._shares(kinds, y_bar, count=self.training))
+            risks = self.risks(logits, y_bar, risk.weighted_scales(scales, sample_weight))
+            whole = self._whole(risks.detach())
+            coefficients, scale = self.correct(whole)
+            value = (coefficients * risks).sum(dim=-1) * scale
+            if self.reduce is None:
+                return value
+            mine = self.reduce.size * value  # gradients will be averaged
+            return (coefficients * whole).sum(dim=-1) * scale + (mine - mine.detach())
 
     def class_risks(self, logits: Tensor, y_bar: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         r"""Split the unbiased risk by ordinary class, :math:`r_k = \sum_i w_i W_{ik}\, \ell(k, g(x_i))`: (K,)."""
         logits, y_bar = self._check(logits, y_bar)
         sample_weight = self._check_weights(logits, sample_weight)
         self._check_alike(logits.device)
-        counts = self._kinds(y_bar, sample_weight)
-        scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
-        scales = risk.weighted_scales(scales, sample_weight)
-        scores = self.class_scores(logits if self.head is None else self.head(logits))
-        return self._whole(risk.class_risks(self.loss(scores), risk.batch_weights(y_bar, scales, self.inverse)))
+        with _exactly(logits.device):
+            counts = self._kinds(y_bar, sample_weight)
+            scales = risk.scales_by_class(counts, *self._shares(counts, y_bar, count=False))
+            scales = risk.weighted_scales(scales, sample_weight)
+            scores = self.class_scores(logits if self.head is None else self.head(logits))
+            return self._whole(risk.class_risks(self.loss(scores), risk.batch_weights(y_bar, scales, self.inverse)))
 
     # ---- what a step is made of; nothing is checked, and leading axes are free ----------------------------------
 
@@ -201,7 +204,7 @@ class Objective(nn.Module):
 
     def _shares(self, counts: Tensor, y_bar: Tensor, *, count: bool) -> tuple[Tensor, Tensor | float]:
         """π̄ and α: as given, or from the labels counted so far, or, when none were, from this batch."""
-        if count and not torch._C._functorch.is_functorch_wrapped_tensor(y_bar):
+        if count and not torch._C._functorch.is_functorch_wrapped_tensor(counts):
             self.seen += counts
         prior, alpha = risk.shares(torch.where(self.seen.sum() > 0, self.seen, counts).to(counts.dtype))
         given = self.alpha if is_sets(y_bar) else None  # α is for labels of both kinds
@@ -215,7 +218,7 @@ class Objective(nn.Module):
         if logits.dtype in (torch.bfloat16, torch.float16):
             logits = logits.float()
         if not isinstance(y_bar, Tensor):
-            y_bar = torch.as_tensor(_numbers(y_bar), device=logits.device)
+            y_bar = torch.tensor(_numbers(y_bar), device=logits.device)  # a copy: a data frame's may not be written to
         if logits.dim() < 2 or logits.shape[-1] != self.n_classes:
             raise ValueError(
                 f"`logits` must have n_classes = {self.n_classes} columns; got shape {tuple(logits.shape)}"
@@ -256,6 +259,13 @@ class Objective(nn.Module):
         return sample_weight.to(torch.get_default_dtype())
 
 
+def _exactly(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """Compute in the tensors' own types: inside an autocast block, products would round weights to 8 bits."""
+    if torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return contextlib.nullcontext()
+
+
 def parameters_of(kind: type) -> list[str]:
     """Name the arguments of a constructor; those that ``**options`` hands on are its parent's."""
     named: list[str] = []
@@ -290,7 +300,7 @@ def _numbers(y_bar: Any) -> NDArray[Any]:
 def check_prior(prior: Any, n_classes: int, name: str) -> Tensor:
     """Check shares of the classes or labels: K of them, which sum to 1."""
     try:
-        values = torch.as_tensor(prior, dtype=torch.get_default_dtype())
+        values = torch.tensor(to_numpy(prior), dtype=torch.get_default_dtype())
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be {n_classes} shares, none negative; got {prior!r}") from None
     if values.shape != (n_classes,):

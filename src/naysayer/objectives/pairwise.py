@@ -65,7 +65,7 @@ class PairwiseComparison(Objective):
             margins = logits - logits.gather(-1, y_bar.unsqueeze(-1))
             others = self.binary(margins).sum(dim=-1) - self.binary(torch.zeros_like(margins[..., 0]))
             return (self.n_classes - 1) * (others - self.n_classes / 2 + 1)
-        if torch._C._functorch.is_functorch_wrapped_tensor(logits):
+        if any(map(torch._C._functorch.is_functorch_wrapped_tensor, (logits, y_bar))):
             return super().example_losses(logits, y_bar)
         if self.inverse is None and logits.device.type == "cpu" and not torch.compiler.is_compiling():
             odd = torch.where(2 * y_bar.sum(dim=-1, keepdim=True) > self.n_classes, ~y_bar, y_bar)
