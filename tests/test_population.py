@@ -17,8 +17,8 @@ from naysayer.common.files import read_tensors
 from naysayer.engine import passes
 from naysayer.engine import population as training
 from naysayer.engine.augment import crop_and_flip
-from naysayer.engine.population import cosine_schedule, step_schedule
 from naysayer.engine.recipe import Recipe
+from naysayer.engine.schedules import cosine_schedule, step_schedule
 from naysayer.engine.source import Resident, shuffle
 
 SEEDS, RATES, DECAYS = [3, 1, 4], [0.01, 0.003, 0.02], [0.0, 0.1, 0.01]

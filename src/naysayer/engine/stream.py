@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -472,11 +472,6 @@ def _legs(sizes: Array, n_legs: int) -> Array:
     if len(sizes) < n_legs:
         return ends[-1] * np.arange(n_legs + 1) // n_legs
     return ends[np.cumsum([0, *map(len, np.array_split(sizes, n_legs))])]
-
-
-def in_passes(schedule: Callable[[int], float], n_legs: int) -> Callable[[int], float]:
-    """Let a schedule of passes be one of the engine's epochs, of which `n_legs` make a pass."""
-    return lambda epoch: schedule(epoch // n_legs)
 
 
 def _lowest(kept: list[tuple[Array, ...]], most: int, below: int) -> tuple[list[tuple[Array, ...]], int]:

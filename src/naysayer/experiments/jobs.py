@@ -32,7 +32,8 @@ from naysayer.common.progress import Bar
 from naysayer.data import datasets
 from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine import networks
-from naysayer.engine.population import Population, pick_device, step_schedule
+from naysayer.engine.population import Population, pick_device
+from naysayer.engine.schedules import step_schedule
 from naysayer.labels import transition
 from naysayer.labels.drawing import complement
 from naysayer.measure import metrics
