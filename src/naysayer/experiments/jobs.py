@@ -171,7 +171,7 @@ def keep(result: Result, folder: Path) -> Result:
     """Save a result, and drop the checkpoint that nobody needs any more."""
     save(result, folder)
     if is_whole(result.job):
-        (folder / f"{result.job.file}.checkpoint").unlink(missing_ok=True)
+        checkpoints.remove(folder / f"{result.job.file}.checkpoint")
     kept = find(result.job, folder)  # as written, so that a result is the same whether it was made or found
     assert kept is not None
     return kept

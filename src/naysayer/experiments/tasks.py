@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from naysayer.common.progress import Bar
+from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine import population
 
 LOCAL = "local"  # the address of a Ray that is started for this call, and ends with it
@@ -354,11 +355,9 @@ def remove(path: str) -> None:
         if system.exists(there):
             system.rm_file(there)
         return
-    file = Path(path)
-    for left in (file, *file.parent.glob(f".{file.name}.*")):  # the latter of a process that was killed
-        left.unlink(missing_ok=True)
+    checkpoints.remove(Path(path))
     with suppress(OSError):  # others may lie beside it
-        file.parent.rmdir()
+        Path(path).parent.rmdir()
 
 
 # ---- addresses ---------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from torch import Tensor
 from naysayer.common.checks import check_count
 from naysayer.common.fingerprint import fingerprint
 from naysayer.common.progress import Bar, progress_bar
+from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine import processes
 from naysayer.engine.population import Population, pick_device
 from naysayer.engine.recipe import Recipe
@@ -296,8 +297,7 @@ class TrainsCandidates(Candidates):
         for candidate in candidates:
             path = self._checkpoint(candidate)
             if path is not None:
-                for left in (path, *path.parent.glob(f".{path.name}.*")):  # the latter of one that was killed
-                    left.unlink(missing_ok=True)
+                checkpoints.remove(path)
         if self.checkpoint is not None:
             with contextlib.suppress(OSError):
                 Path(self.checkpoint).rmdir()
