@@ -425,6 +425,14 @@ def test_streams_that_cannot_be_are_refused():
 
     with raises("shard 0: all rows must have the shape (5,); got (2,) at row 50"):
         Stream(Ragged(X[:50], y_bar[:50], [50])).survey()
+    given = {"numbers": X[:50], "bytes": np.zeros((50, 5), dtype="uint8"), "narrow": np.zeros((50, 1), dtype="uint8")}
+    for first, then, words in (
+        ("bytes", "numbers", "all rows must be bytes, as the first are; got other numbers at row 50; make them alike"),
+        ("numbers", "bytes", "all rows must be numbers, as the first are; got bytes at row 50; make them alike"),
+        ("bytes", "narrow", "all rows must have the shape (5,); got (1,) at row 50"),  # it would be repeated
+    ):
+        with raises(f"list: {words}"):
+            open_stream([(given[name], y_bar[:50]) for name in (first, then)], classes=range(K)).survey()
 
 
 # ---- files ------------------------------------------------------------------------------------------------------
