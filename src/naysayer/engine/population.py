@@ -453,11 +453,12 @@ class Population:
         )  # fmt: skip
 
     def _stacks(self, example: Tensor) -> bool:
-        """Whether the network can train under vmap; one with batch norm, say, cannot."""
+        """Whether the network can train under vmap; one with batch norm, say, cannot.
+
+        Nor can one that draws, as dropout does: what a run draws comes from its seed, whatever it is grouped with.
+        """
         if getattr(self.module, "stacks", False):
             return True
-        if any(isinstance(part, nn.modules.dropout._DropoutNd) for part in self.module.modules()):
-            return False  # a run's masks come from its seed, whatever it is grouped with
         if self.reduce is not None and processes.has_batch_norm(self.module):
             return False  # sums over processes do not go through vmap
         x = example.expand(2, 2, *example.shape[1:])
