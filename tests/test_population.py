@@ -1236,6 +1236,9 @@ def test_data_refused(how, words):
         make().fit(X, **({"y_bar": y_bar, "max_epochs": 1} | how))
 
 
+SAYS_LITTLE = np.eye(3, dtype=bool)[np.arange(240) % 3] & (np.arange(240) > 8)[:, None]  # nothing in the first rows
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [
@@ -1247,6 +1250,10 @@ def test_data_refused(how, words):
         ({"validation_rows": []}, "`validation_rows` must"),  # the score of nothing
         ({"validation_rows": [240]}, "`validation_rows` must"),
         ({"validation_rows": np.arange(240) < 100}, "`validation_rows` must"),
+        ({"y_bar": SAYS_LITTLE, "validation_rows": np.arange(9)}, "`validation_rows` must hold, for each run, a row"),
+        ({"y_bar": SAYS_LITTLE, "rows": [[8, 9], [9, 10], [7, 8]]}, "`rows` must hold, for each run, a row that rules"),
+        ({"validation_rows": [1, 2], "sample_weight": np.arange(240) > 2}, "`validation_rows` must hold, for each"),
+        ({"y_bar": SAYS_LITTLE, "sample_weight": np.arange(240) < 9}, "one row whose `sample_weight` is above 0"),
         ({"test": (np.zeros((10, 4), dtype="float32"), np.zeros(11, dtype=int))}, "`test` must"),
         ({"test": (np.zeros((10, 4), dtype="float32"), np.zeros(9, dtype=int))}, "`test` must"),
         ({"y_bar": ["cat"] * 240}, "`y_bar` must"),

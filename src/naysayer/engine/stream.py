@@ -272,6 +272,12 @@ class Stream(Source):
             self.train_sizes[shard] -= np.count_nonzero(codes < self._below[0])
         if not self.train_sizes.any():
             raise ValueError("a stream must have rows to train on; all were held out; hold out less")
+        if self.together is not None or self.part[1] == 1:  # a part alone may say nothing
+            judges = found.held_out[1]
+            silent = judges.ndim == 2 and len(judges) > 0 and not judges.any()
+            if silent or not found.counts.any():
+                which = "to train on" if not found.counts.any() else "held out"
+                raise ValueError(f"a row of a stream that is {which} must rule out a class; got none that does")
         check_part(self.part, self.train_sizes)
         self.n_rows = int(self.train_sizes.sum())
         self._seeds = torch.tensor(list(seeds), device=device)
