@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import types
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +22,7 @@ from naysayer.engine.augment import crop_and_flip
 from naysayer.engine.recipe import Recipe
 from naysayer.engine.schedules import cosine_schedule, step_schedule
 from naysayer.engine.source import Resident, shuffle
+from naysayer.engine.stack import Stack
 
 SEEDS, RATES, DECAYS = [3, 1, 4], [0.01, 0.003, 0.02], [0.0, 0.1, 0.01]
 TOLERANCE = 1e-4  # float32 sums in another order, over a few dozen steps
@@ -761,6 +764,41 @@ def test_networks_go_together_or_one_by_one(network):
     runs = make(network).fit(X, y_bar, max_epochs=2)
     for m in range(3):
         assert_same_runs(runs, alone(m, network).fit(X, y_bar, max_epochs=2), TOLERANCE, runs=[m])
+
+
+class Graph:
+    """A stand-in for a CUDA graph: whenever it is replayed, it takes the steps of its capture."""
+
+    def __init__(self):
+        self.steps = []
+
+    def replay(self):
+        for step in self.steps:
+            step()
+
+
+@pytest.mark.parametrize("network", [mlp, dropout_net])
+def test_captured_steps_are_steps_and_the_warm_up_leaves_no_trace(network, monkeypatch):
+    X, _, y_bar = blobs()
+    plain = make(network).fit(X, y_bar, max_epochs=2)
+    step, graphs = Stack._step, []
+
+    @contextlib.contextmanager
+    def capture(graph, stream, capture_error_mode):
+        assert capture_error_mode == "thread_local"  # a thread that reads ahead may use the device meanwhile
+        graphs.append(graph)
+        with monkeypatch.context() as patch:
+            patch.setattr(Stack, "_step", lambda self, **of: graph.steps.append(functools.partial(step, self, **of)))
+            yield
+
+    stream = types.SimpleNamespace(wait_stream=lambda other: None)
+    monkeypatch.setattr(Stack, "captures", property(lambda self: True, lambda self, value: None), raising=False)
+    for name, stand_in in {"CUDAGraph": Graph, "graph": capture, "stream": contextlib.nullcontext}.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    for name in ("Stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda device: stream)
+    assert_same_runs(make(network).fit(X, y_bar, max_epochs=2), plain, TOLERANCE)
+    assert {len(graph.steps) for graph in graphs} == ({8} if network is mlp else {1})
 
 
 class Drawing(nn.Linear):
