@@ -220,6 +220,15 @@ def test_another_thread_may_use_the_device_while_steps_are_captured():
     np.testing.assert_allclose(out[1], out[0], rtol=0.02, atol=0.01)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_whose_numbers_are_lost_fails(method):
+    y = np.arange(300) % 3
+    X = np.eye(3, 4, dtype="float32")[y]
+    X[0, 0] = np.nan
+    runs = Population(lambda: networks.mlp(4, 3, (8,)), METHODS[method](3), seeds=[0, 1], device="cuda")
+    assert runs.fit(X, complement(y, 3, random_state=0), max_epochs=2).failed.keys() == {0, 1}
+
+
 def test_step_is_free_of_synchronisation():
     logits = torch.randn(64, 5, device="cuda", requires_grad=True)
     y = torch.randint(0, 5, (64,), device="cuda")
