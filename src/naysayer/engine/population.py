@@ -267,7 +267,8 @@ class Population:
         choice = EpochChoice.of(select, groups, patience, self.n_runs)
         check_count(max_epochs, "`max_epochs`")
         self._check_agreed(checkpoint=checkpoint, until=until)
-        source, example = self._open(X, y_bar, rows, validation_rows, test, sample_weight)
+        with process.quick(self.device):
+            source, example = self._open(X, y_bar, rows, validation_rows, test, sample_weight)
         path = None if checkpoint is None else Path(checkpoint)
         stamp = self._stamp(source, path, choice, class_risks, [max_epochs, until is None, path is None])
         chunks = self._group(source, example)
