@@ -32,7 +32,7 @@ from torch import nn
 from helpers import as_sets, is_rows, raises
 from naysayer import ComplementaryClassifier, complement, losses, metrics, transition
 from naysayer.data import datasets
-from naysayer.engine import population, stack
+from naysayer.engine import population, schedules, stack
 from naysayer.engine.recipe import Consistency, Recipe
 from naysayer.measure import planning
 from naysayer.measure.intervals import Interval
@@ -383,7 +383,7 @@ def test_settings_reach_the_engine():
         with pytest.raises(AssertionError):
             same_model(climbing, quick("ascent", **({"beta": -0.3} | change)).fit(X, y_bar), X, 1e-6)
     step = quick(max_epochs=35, schedule="step").fit(X, y_bar)
-    rates = quick(max_epochs=35, schedule=population.step_schedule()).fit(X, y_bar)
+    rates = quick(max_epochs=35, schedule=schedules.step_schedule()).fit(X, y_bar)
     same_model(step, rates, X)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import types
 from typing import ClassVar
 
 import numpy as np
@@ -17,9 +19,10 @@ from naysayer.common.files import read_tensors
 from naysayer.engine import passes
 from naysayer.engine import population as training
 from naysayer.engine.augment import crop_and_flip
-from naysayer.engine.population import cosine_schedule, step_schedule
 from naysayer.engine.recipe import Recipe
+from naysayer.engine.schedules import cosine_schedule, step_schedule
 from naysayer.engine.source import Resident, shuffle
+from naysayer.engine.stack import Stack
 
 SEEDS, RATES, DECAYS = [3, 1, 4], [0.01, 0.003, 0.02], [0.0, 0.1, 0.01]
 TOLERANCE = 1e-4  # float32 sums in another order, over a few dozen steps
@@ -763,11 +766,54 @@ def test_networks_go_together_or_one_by_one(network):
         assert_same_runs(runs, alone(m, network).fit(X, y_bar, max_epochs=2), TOLERANCE, runs=[m])
 
 
-def test_dropout_of_a_run_does_not_depend_on_the_grouping():
+class Graph:
+    """A stand-in for a CUDA graph: whenever it is replayed, it takes the steps of its capture."""
+
+    def __init__(self):
+        self.steps = []
+
+    def replay(self):
+        for step in self.steps:
+            step()
+
+
+@pytest.mark.parametrize("network", [mlp, dropout_net])
+def test_captured_steps_are_steps_and_the_warm_up_leaves_no_trace(network, monkeypatch):
     X, _, y_bar = blobs()
-    together = make(dropout_net).fit(X, y_bar, max_epochs=2)
+    plain = make(network).fit(X, y_bar, max_epochs=2)
+    step, graphs = Stack._step, []
+
+    @contextlib.contextmanager
+    def capture(graph, stream, capture_error_mode):
+        assert capture_error_mode == "thread_local"  # a thread that reads ahead may use the device meanwhile
+        graphs.append(graph)
+        with monkeypatch.context() as patch:
+            patch.setattr(Stack, "_step", lambda self, **of: graph.steps.append(functools.partial(step, self, **of)))
+            yield
+
+    stream = types.SimpleNamespace(wait_stream=lambda other: None)
+    monkeypatch.setattr(Stack, "captures", property(lambda self: True, lambda self, value: None), raising=False)
+    for name, stand_in in {"CUDAGraph": Graph, "graph": capture, "stream": contextlib.nullcontext}.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    for name in ("Stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda device: stream)
+    assert_same_runs(make(network).fit(X, y_bar, max_epochs=2), plain, TOLERANCE)
+    assert {len(graph.steps) for graph in graphs} == ({8} if network is mlp else {1})
+
+
+class Drawing(nn.Linear):
+    """A layer that draws, and has no part of torch's that says so."""
+
+    def forward(self, x):
+        return super().forward(nn.functional.dropout(x, 0.3, self.training))
+
+
+@pytest.mark.parametrize("network", [dropout_net, lambda: Drawing(4, 3)])
+def test_what_a_run_draws_does_not_depend_on_the_grouping(network):
+    X, _, y_bar = blobs()
+    together = make(network).fit(X, y_bar, max_epochs=2)
     for m in range(3):
-        assert_same_runs(together, alone(m, dropout_net).fit(X, y_bar, max_epochs=2), TOLERANCE, runs=[m])
+        assert_same_runs(together, alone(m, network).fit(X, y_bar, max_epochs=2), TOLERANCE, runs=[m])
 
 
 class Partly(nn.Module):
@@ -1228,6 +1274,9 @@ def test_data_refused(how, words):
         make().fit(X, **({"y_bar": y_bar, "max_epochs": 1} | how))
 
 
+SAYS_LITTLE = np.eye(3, dtype=bool)[np.arange(240) % 3] & (np.arange(240) > 8)[:, None]  # nothing in the first rows
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [
@@ -1239,6 +1288,10 @@ def test_data_refused(how, words):
         ({"validation_rows": []}, "`validation_rows` must"),  # the score of nothing
         ({"validation_rows": [240]}, "`validation_rows` must"),
         ({"validation_rows": np.arange(240) < 100}, "`validation_rows` must"),
+        ({"y_bar": SAYS_LITTLE, "validation_rows": np.arange(9)}, "`validation_rows` must hold, for each run, a row"),
+        ({"y_bar": SAYS_LITTLE, "rows": [[8, 9], [9, 10], [7, 8]]}, "`rows` must hold, for each run, a row that rules"),
+        ({"validation_rows": [1, 2], "sample_weight": np.arange(240) > 2}, "`validation_rows` must hold, for each"),
+        ({"y_bar": SAYS_LITTLE, "sample_weight": np.arange(240) < 9}, "one row whose `sample_weight` is above 0"),
         ({"test": (np.zeros((10, 4), dtype="float32"), np.zeros(11, dtype=int))}, "`test` must"),
         ({"test": (np.zeros((10, 4), dtype="float32"), np.zeros(9, dtype=int))}, "`test` must"),
         ({"y_bar": ["cat"] * 240}, "`y_bar` must"),

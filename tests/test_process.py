@@ -14,6 +14,7 @@ from torch import nn
 
 from naysayer import Population, complement, networks, objectives
 from naysayer.engine import process
+from naysayer.engine.source import Resident
 
 Y = np.arange(240) % 3
 X = (np.random.default_rng(0).normal(size=(240, 4)) + 2 * np.eye(3, 4)[Y]).astype("float32")
@@ -118,6 +119,26 @@ def test_a_cuda_device_with_a_number_is_the_current_one_meanwhile(monkeypatch):
         with process.quick(torch.device(name)):
             seen.append(name)
     assert seen == ["in cuda:1", "cuda:1", "out of cuda:1", "cuda", "cpu"]
+
+
+def test_a_source_is_asked_where_the_device_is_the_current_one(monkeypatch):
+    """What it looks up there may take a kernel, and kernels go to the current device."""
+    inside = []
+
+    @contextlib.contextmanager
+    def quick(device):
+        inside.append(device)
+        yield
+        inside.remove(device)
+
+    class Asked(Resident):
+        def example(self):
+            assert inside
+            return super().example()
+
+    monkeypatch.setattr(process, "quick", quick)
+    Population(lambda: networks.linear(4, 3), objectives.Forward(3)).fit(Asked(X, Y_BAR, 3), max_epochs=1)
+    assert not inside
 
 
 @pytest.mark.usefixtures("two_threads")

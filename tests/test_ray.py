@@ -271,9 +271,13 @@ class Absent:
         return __import__, ("a_package_that_is_not_there",)
 
 
-def test_what_a_task_raises_and_what_no_machine_has_is_said_as_it_is(cluster, tmp_path):
+def test_what_a_task_raises_and_what_no_machine_has_is_said_as_it_is(cluster, tmp_path, monkeypatch):
+    cancelled = []
+    monkeypatch.setattr(ray, "cancel", cancelled.append)
+    bad, other = (Task(name, refuse, (), f"{name}.checkpoint") for name in ("bad", "other"))
     with OnRay(cluster.address, tmp_path) as workers, raises("a task must say what is wrong; it did"):
-        list(workers.do([Task("bad", refuse, (), "bad.checkpoint")], lambda *_: None))
+        list(workers.do([bad, other], lambda *_: None))
+    assert len(cancelled) == 1  # the other one, which nobody waits for any more
     words = "Ray must be able to do it; it gave it up: System error: No module named 'a_package_that_is_not_there'"
     with OnRay(cluster.address, tmp_path) as workers, raises(words, RuntimeError):
         list(workers.do([Task("it", refuse, (Absent(),), "it.checkpoint")], lambda *_: None))

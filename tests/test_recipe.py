@@ -14,7 +14,7 @@ from helpers import assert_same_runs, raises
 from naysayer import Population, complement, networks, objectives
 from naysayer.common.reduce import SumOver
 from naysayer.engine.augment import crop_and_flip, distort, perturb
-from naysayer.engine.recipe import Consistency, Recipe, Told
+from naysayer.engine.recipe import Consistency, Recipe, Told, altered
 from naysayer.engine.source import Batch, Resident, Source, resident
 from naysayer.objectives.likelihood import Likelihood
 
@@ -364,6 +364,14 @@ def test_an_augmentation_must_keep_shapes():
         recipe = Consistency(**{"augment": lambda x, codes: x} | {name: lambda x, codes: x[:, :, :4]})
         with raises(f"`{name}` must keep the shape of what it is given, (24, 1, 8, 8); it gave (24, 1, 4, 8)"):
             population(resnet, recipe=recipe).fit(X, y_bar, max_epochs=1)
+
+
+def test_an_augmentation_may_give_numbers_of_any_kind():
+    """As one does that adds what numpy drew; networks take float32."""
+    x = torch.ones(2, 3, 4)
+    for kind in (torch.float64, torch.bfloat16, torch.int64):
+        given = altered(lambda x, codes, kind=kind: x.to(kind), x, torch.zeros(2, 3, dtype=torch.long))
+        torch.testing.assert_close(given, x)  # which compares types, too
 
 
 @pytest.mark.parametrize("name", ["augment", "weak"])

@@ -417,6 +417,17 @@ def test_streams_that_cannot_be_are_refused():
     empty.hold_out(0.999999)
     with raises("a stream must have rows to train on; all were held out; hold out less"):
         empty.prepare([0], 8, torch.device("cpu"))
+    silent = np.zeros((50, K), dtype=bool)
+    with raises("a row of a stream that is to train on must rule out a class; got none that does"):
+        population().fit(Stream(Arrays(X[:50], silent, [50])), max_epochs=1)
+    stream = Stream(Arrays(X[:50], silent, [50]))
+    stream.hold_out(0.2)
+    stream.survey()
+    silent[~stream.is_held_out(0)] = is_rows(y_bar[:50], K)[~stream.is_held_out(0)]
+    stream = Stream(Arrays(X[:50], silent, [50]))
+    stream.hold_out(0.2)
+    with raises("a row of a stream that is held out must rule out a class; got none that does"):
+        population().fit(stream, max_epochs=1)  # all epochs would score 0
 
     class Ragged(Arrays):
         def blocks(self, shard):
@@ -425,6 +436,14 @@ def test_streams_that_cannot_be_are_refused():
 
     with raises("shard 0: all rows must have the shape (5,); got (2,) at row 50"):
         Stream(Ragged(X[:50], y_bar[:50], [50])).survey()
+    given = {"numbers": X[:50], "bytes": np.zeros((50, 5), dtype="uint8"), "narrow": np.zeros((50, 1), dtype="uint8")}
+    for first, then, words in (
+        ("bytes", "numbers", "all rows must be bytes, as the first are; got other numbers at row 50; make them alike"),
+        ("numbers", "bytes", "all rows must be numbers, as the first are; got bytes at row 50; make them alike"),
+        ("bytes", "narrow", "all rows must have the shape (5,); got (1,) at row 50"),  # it would be repeated
+    ):
+        with raises(f"list: {words}"):
+            open_stream([(given[name], y_bar[:50]) for name in (first, then)], classes=range(K)).survey()
 
 
 # ---- files ------------------------------------------------------------------------------------------------------

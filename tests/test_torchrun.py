@@ -578,6 +578,10 @@ def test_each_process_needs_a_device_of_its_own(launched):
     launched.setattr(torch.cuda, "device_count", lambda: 2)
     processes.check_device(torch.device("cpu"))
     processes.check_device(torch.device("cuda"))
+    launched.setenv("LOCAL_RANK", "1")
+    processes.check_device(torch.device("cuda:1"))
+    with raises("`device` must be 'cuda' here, for process 2 of a machine takes 'cuda:1'; got 'cuda:0'"):
+        processes.check_device(torch.device("cuda:0"))  # which another process has
     launched.setenv("LOCAL_RANK", "2")
     with raises("each process must have a CUDA device of its own; this machine has 2, and process 3 got none; start 2"):
         processes.check_device(torch.device("cuda"))

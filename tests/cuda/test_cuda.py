@@ -1,5 +1,7 @@
 """On a GPU: the fused kernels and the captured step against their plain twins on the CPU. Run by `make test-cuda`."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -182,6 +184,49 @@ def test_user_module_is_captured_and_dropout_varies():
     runs = Population(lambda: module, objectives.Forward(3), seeds=[0, 1], lr=0.05, device="cuda")
     runs.fit(X, complement(y, 3, random_state=0), max_epochs=40)
     assert (runs.logits(X).argmax(-1).numpy() == y).mean() > 0.95
+
+
+def test_dropout_resumes_as_if_it_had_never_stopped(tmp_path):
+    """What a capture's warm-up draws must not count, for a resumed training captures again."""
+    y = np.arange(300) % 3
+    X, y_bar = np.eye(3, 4, dtype="float32")[y], complement(y, 3, random_state=0)
+
+    def make():
+        network = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 3))
+        return Population(network, objectives.Forward(3), seeds=[0, 1], lr=0.05, device="cuda")
+
+    whole = make().fit(X, y_bar, max_epochs=4)
+    make().fit(X, y_bar, max_epochs=2, checkpoint=tmp_path / "c")
+    resumed = make().fit(X, y_bar, max_epochs=4, checkpoint=tmp_path / "c")
+    np.testing.assert_allclose(resumed.history["loss"], whole.history["loss"], rtol=1e-3)
+
+
+class Beside(Recipe):
+    """Another thread uses the device meanwhile, as the one does that reads a stream ahead and looks at its photos."""
+
+    def views(self, source, batch, runs):
+        with ThreadPoolExecutor(1) as thread:
+            assert thread.submit(lambda: float(torch.ones(1 << 22, device="cuda").sum())).result() == 1 << 22
+        return super().views(source, batch, runs)
+
+
+def test_another_thread_may_use_the_device_while_steps_are_captured():
+    y = np.arange(300) % 3
+    X, y_bar = np.eye(3, 4, dtype="float32")[y], complement(y, 3, random_state=0)
+    out = []
+    for kind in (Recipe, Beside):
+        runs = Population(lambda: networks.mlp(4, 3, (8,)), objectives.Forward(3), recipe=kind(), device="cuda")
+        out.append(runs.fit(X, y_bar, max_epochs=2).history["loss"])
+    np.testing.assert_allclose(out[1], out[0], rtol=0.02, atol=0.01)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_whose_numbers_are_lost_fails(method):
+    y = np.arange(300) % 3
+    X = np.eye(3, 4, dtype="float32")[y]
+    X[0, 0] = np.nan
+    runs = Population(lambda: networks.mlp(4, 3, (8,)), METHODS[method](3), seeds=[0, 1], device="cuda")
+    assert runs.fit(X, complement(y, 3, random_state=0), max_epochs=2).failed.keys() == {0, 1}
 
 
 def test_step_is_free_of_synchronisation():

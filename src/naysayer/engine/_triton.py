@@ -1,4 +1,8 @@
-"""Triton kernels of :mod:`naysayer.engine.kernels`; imported only where triton and a CUDA device are."""
+"""Triton kernels of :mod:`naysayer.engine.kernels`; imported only where triton and a CUDA device are.
+
+NaN must come through, for by it a run is known to have failed: so values are cut off by comparisons, which are false
+of NaN, and not by ``tl.maximum``, which gives the other number.
+"""
 
 # mypy: ignore-errors
 import triton
@@ -77,7 +81,8 @@ def mean_loss(
     else:
         z = g - tl.sum(tl.where(own, g, 0.0), 1)[:, None]
         others = inside & (own == 0)
-        loss = (K - 1) * (tl.sum(tl.where(others, 0.5 * tl.minimum(tl.maximum(1.0 - z, 0.0), 2.0), 0.0), 1) - K / 2 + 1)
+        ramp = tl.where(z > 1.0, 0.0, tl.where(z < -1.0, 1.0, 0.5 - 0.5 * z))
+        loss = (K - 1) * (tl.sum(tl.where(others, ramp, 0.0), 1) - K / 2 + 1)
         d = tl.where(others & (z >= -1.0) & (z <= 1.0), -0.5 * (K - 1), 0.0)
         d = tl.where(own, -tl.sum(d, 1)[:, None], d)
     tl.store(value + run, tl.sum(tl.where(i < n_rows, loss, 0.0), 0) / n_rows)
@@ -99,7 +104,8 @@ def head(
         u = start + tl.arange(0, UNITS)
         inside = (i < n_rows)[:, None] & (u < width)[None, :]
         h = tl.load(z + (run * n_rows + i)[:, None] * width + u[None, :], inside, other=0.0)
-        h = tl.maximum(h + tl.load(b1 + run * width + u, u < width, other=0.0)[None, :], 0.0)
+        h += tl.load(b1 + run * width + u, u < width, other=0.0)[None, :]
+        h = tl.where(h < 0.0, 0.0, h)
         known = (u < width)[:, None] & (k < K)[None, :]
         w = tl.load(w2 + run * w2_run + k[None, :] * w2_class + u[:, None] * w2_unit, known, other=0.0)
         total += tl.dot(h, w)
@@ -128,7 +134,8 @@ def head_gradients(
         i = start + tl.arange(0, ROWS)
         inside = (i < n_rows)[:, None] & (u < width)[None, :]
         place = (run * n_rows + i)[:, None] * width + u[None, :]
-        h = tl.maximum(tl.load(z + place, inside, other=0.0) + bias[None, :], 0.0)
+        h = tl.load(z + place, inside, other=0.0) + bias[None, :]
+        h = tl.where(h < 0.0, 0.0, h)
         g = tl.load(
             d + (run * n_rows + i)[:, None] * K + k[None, :], (i < n_rows)[:, None] & (k < K)[None, :], other=0.0
         )

@@ -28,7 +28,7 @@ def stacked_logits(module: nn.Module, state: Tensors, x: Tensor) -> Tensor:
     def call(state: Tensors, x: Tensor) -> Tensor:
         return functional_call(module, state, (x,))  # type: ignore[no-any-return]
 
-    return vmap(call, randomness="different")(state, x)
+    return vmap(call)(state, x)  # which raises a RuntimeError where the module draws: see Population._stacks
 
 
 def set_training(module: nn.Module) -> None:

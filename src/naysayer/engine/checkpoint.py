@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,12 @@ def save(path: Path, stamp: str, factors: list[float], course: Course, stacks: l
 def read(path: Path) -> Saved | None:
     """Read a checkpoint, if there is one."""
     return read_tensors(path) if path.exists() else None
+
+
+def remove(path: Path) -> None:
+    """Remove a checkpoint, if there is one, and what a process that was killed left of writing it."""
+    for left in (path, *path.parent.glob(f".{glob.escape(path.name)}.*")):
+        left.unlink(missing_ok=True)
 
 
 def within(path: Path, epochs: int) -> Path | None:

@@ -36,6 +36,7 @@ from naysayer.engine.checkpoint import Array, Course
 from naysayer.engine.choice import EpochChoice
 from naysayer.engine.optimizers import OPTIMIZERS
 from naysayer.engine.recipe import Augment, Recipe, Tensors, as_recipe
+from naysayer.engine.schedules import Schedule
 from naysayer.engine.source import Reduce, Resident, Source, as_inputs, resident, to_float
 from naysayer.engine.stack import EVALUATE, Settings, Stack
 from naysayer.objectives import Objective
@@ -44,8 +45,6 @@ PRECISIONS = ("float32", "bfloat16")
 CHECKPOINT_SECONDS = 30.0
 _SMALL_STEP = 2e8  # floating-point operations of a step that one thread does alone
 _STACK_ON_CPU = 1 << 17  # parameters in a chunk of runs on a CPU: more would leave the cache
-
-Schedule = Callable[[int], float]
 
 
 def pick_device(device: str | torch.device) -> torch.device:
@@ -65,20 +64,6 @@ def pick_device(device: str | torch.device) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def step_schedule(every: int = 30, factor: float = 0.5) -> Schedule:
-    """Multiply the learning rate by `factor` every so many epochs; the defaults are the paper's for CIFAR-10."""
-    return lambda epoch: factor ** (epoch // every)
-
-
-def cosine_schedule(max_epochs: int, warm_up: int = 0) -> Schedule:
-    """Let the learning rate fall to zero along half a cosine, after rising in a line over `warm_up` epochs."""
-
-    def factor(epoch: int) -> float:
-        return min(1.0, (epoch + 1) / (warm_up + 1)) * 0.5 * (1.0 + math.cos(math.pi * epoch / max_epochs))
-
-    return factor
-
-
 class Population:
     """M runs of one network, with one objective for all or one per run.
 
@@ -92,8 +77,7 @@ class Population:
     seeds : one per run.
     lr, weight_decay : one number, or one per run. Weight decay falls on weights, not on biases.
     optimizer : "adam", "adamw", "sgd" or "nesterov" (both with `momentum`).
-    schedule : a function from the epoch to a factor on the learning rate; :func:`step_schedule`,
-        :func:`cosine_schedule`.
+    schedule : a function from the epoch to a factor on the learning rate; see :mod:`naysayer.engine.schedules`.
     batch_size : the epoch is dealt into equal batches of at most this size; where the rows do not divide evenly,
         the last batch is filled up from the start of the epoch's order.
     precision : "float32" (products in TF32 where the device has it), or "bfloat16", in which the network computes while
@@ -283,7 +267,8 @@ class Population:
         choice = EpochChoice.of(select, groups, patience, self.n_runs)
         check_count(max_epochs, "`max_epochs`")
         self._check_agreed(checkpoint=checkpoint, until=until)
-        source, example = self._open(X, y_bar, rows, validation_rows, test, sample_weight)
+        with process.quick(self.device):
+            source, example = self._open(X, y_bar, rows, validation_rows, test, sample_weight)
         path = None if checkpoint is None else Path(checkpoint)
         stamp = self._stamp(source, path, choice, class_risks, [max_epochs, until is None, path is None])
         chunks = self._group(source, example)
@@ -469,11 +454,12 @@ class Population:
         )  # fmt: skip
 
     def _stacks(self, example: Tensor) -> bool:
-        """Whether the network can train under vmap; one with batch norm, say, cannot."""
+        """Whether the network can train under vmap; one with batch norm, say, cannot.
+
+        Nor can one that draws, as dropout does: what a run draws comes from its seed, whatever it is grouped with.
+        """
         if getattr(self.module, "stacks", False):
             return True
-        if any(isinstance(part, nn.modules.dropout._DropoutNd) for part in self.module.modules()):
-            return False  # a run's masks come from its seed, whatever it is grouped with
         if self.reduce is not None and processes.has_batch_norm(self.module):
             return False  # sums over processes do not go through vmap
         x = example.expand(2, 2, *example.shape[1:])

@@ -157,6 +157,10 @@ def check_device(device: torch.device) -> None:
             f"each process must have a CUDA device of its own; this machine has {here}, and process {local + 1} got "
             f"none; start {here} per machine, or pass device='cpu'"
         )
+    if device.type == "cuda" and device.index not in (None, local):
+        raise ValueError(
+            f"`device` must be 'cuda' here, for process {local + 1} of a machine takes 'cuda:{local}'; got '{device}'"
+        )
 
 
 # ---- batch norm over all processes --------------------------------------------------------------------------------

@@ -118,14 +118,17 @@ class Moments:
 
     def add(self, x: Array) -> None:
         """Add rows (b, ...), which must be finite."""
-        n = len(x)
-        if x.dtype == np.uint8:
-            self.bytes, self.mean, self.n = True, np.zeros(x.shape[1:]), self.n + n
-            return
+        n, of_bytes = len(x), x.dtype == np.uint8
         if x.dtype.kind not in "fiub":
             raise ValueError(f"inputs must be numbers; got {x.dtype}")
         if self.n and x.shape[1:] != self.mean.shape:
             raise ValueError(f"all rows must have the shape {self.mean.shape}; got {x.shape[1:]} at row 0")
+        if self.n and of_bytes != self.bytes:
+            kinds = ("bytes", "other numbers") if self.bytes else ("numbers", "bytes")
+            raise ValueError(f"all rows must be {kinds[0]}, as the first are; got {kinds[1]} at row 0; make them alike")
+        if of_bytes:
+            self.bytes, self.mean, self.n = True, np.zeros(x.shape[1:]), self.n + n
+            return
         x = x.astype(np.float64, copy=False)
         mean = x.mean(axis=0)
         if not np.isfinite(mean).all():

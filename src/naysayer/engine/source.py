@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from naysayer import risk
@@ -296,20 +297,24 @@ def resident(
     n_labels = labels.shape[-1] if labels.ndim == 2 and labels.dtype != bool else len(labels)
     if n_labels != len(inputs):
         raise ValueError(f"`X` and `y_bar` must have the same number of rows; got {len(inputs)} and {n_labels}")
-    if labels.dtype == bool and not labels.any():
-        raise ValueError("`y_bar` must rule out a class in at least one row; got none that rules out anything")
     if test is not None and len(test[0]) != len(test[1]):
         raise ValueError(
             f"`test` must have the same number of inputs and classes; got {len(test[0])} and {len(test[1])}"
         )
+    weight = None if sample_weight is None else check_weight(sample_weight, len(inputs))
+    counts = labels.any(axis=1) if labels.dtype == bool else np.ones(len(inputs), dtype=bool)
+    counts &= True if weight is None else weight > 0
+    if not counts.any():
+        which = "" if weight is None else " whose `sample_weight` is above 0"
+        raise ValueError(f"`y_bar` must rule out a class in at least one row{which}; got none that rules out anything")
     return Resident(
         inputs,
         labels,
         n_classes,
-        rows=_check_rows(rows, len(inputs), n_runs, "rows"),
-        validation_rows=_check_rows(validation_rows, len(inputs), n_runs, "validation_rows"),
+        rows=_check_rows(rows, counts, n_runs, "rows"),
+        validation_rows=_check_rows(validation_rows, counts, n_runs, "validation_rows"),
         test=test,
-        sample_weight=None if sample_weight is None else check_weight(sample_weight, len(inputs)),
+        sample_weight=weight,
     )
 
 
@@ -328,17 +333,22 @@ def _check_labels(y_bar: Any, n: int, n_classes: int, n_runs: int) -> Any:
     return np.stack([check_labels(row, n_classes)[0] for row in y])
 
 
-def _check_rows(rows: Any, n: int, n_runs: int, name: str) -> Any:
-    """Check rows (n,) or (M, n)."""
+def _check_rows(rows: Any, counts: NDArray[np.bool_], n_runs: int, name: str) -> Any:
+    """Check rows (n,) or (M, n), of which each run must have one that counts: its label says something."""
     if rows is None:
         return None
-    out = to_numpy(rows)
+    out, n = to_numpy(rows), len(counts)
     if out.size == 0:
         raise ValueError(f"`{name}` must hold at least one row")
     if out.dtype.kind not in "iu" or out.min() < 0 or out.max() >= n:
         raise ValueError(f"`{name}` must hold numbers of rows, 0 to {n - 1}; a mask becomes them by np.flatnonzero")
     if out.ndim > 2 or (out.ndim == 2 and len(out) != n_runs):
         raise ValueError(f"`{name}` must be (n,), or ({n_runs}, n), one row per run; got shape {out.shape}")
+    if not counts[out].any(axis=-1).all():
+        raise ValueError(
+            f"`{name}` must hold, for each run, a row that rules out a class and whose `sample_weight` is above 0; got "
+            f"none; choose other rows"
+        )
     return out
 
 

@@ -231,24 +231,30 @@ class Stack:
         return torch.cuda.Stream(self.loss.device)
 
     def _capture(self, window: Tensors, length: int, first: bool) -> torch.cuda.CUDAGraph:
-        """Capture so many steps in a CUDA graph. The warm-up that the first one of a shape needs is undone."""
-        if first:
-            touched = [*self.state().values(), self.loss]
-            before = [t.detach().clone() for t in touched]
-            here = torch.cuda.current_stream(self.loss.device)
-            self.side.wait_stream(here)
-            with torch.cuda.stream(self.side):
-                for _ in range(2):
-                    self._step(**{name: t[0] for name, t in window.items()})
-            here.wait_stream(self.side)
-            with torch.no_grad():
-                for tensor, value in zip(touched, before, strict=True):
-                    tensor.copy_(value)
+        """Capture so many steps in a CUDA graph, after a warm-up if it is the first one of a shape."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.side):  # torch's own one is of the device that first captured anything
-            for i in range(length):
-                self._step(**{name: t[i] for name, t in window.items()})
+        with process.seeded():  # the warm-up draws nothing, and one thread captures at a time
+            if first:
+                self._warm_up({name: t[0] for name, t in window.items()})
+            # torch's own stream is of the device that first captured anything; other threads may read rows meanwhile
+            with torch.cuda.graph(graph, stream=self.side, capture_error_mode="thread_local"):
+                for i in range(length):
+                    self._step(**{name: t[i] for name, t in window.items()})
         return graph
+
+    def _warm_up(self, step: Tensors) -> None:
+        """Take a step twice, for what is built by the first ones, and undo it."""
+        touched = [*self.state().values(), self.loss]
+        before = [t.detach().clone() for t in touched]
+        here = torch.cuda.current_stream(self.loss.device)
+        self.side.wait_stream(here)
+        with torch.cuda.stream(self.side):
+            for _ in range(2):
+                self._step(**step)
+        here.wait_stream(self.side)
+        with torch.no_grad():
+            for tensor, value in zip(touched, before, strict=True):
+                tensor.copy_(value)
 
     # ---- scores and states ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -272,6 +272,12 @@ class Stream(Source):
             self.train_sizes[shard] -= np.count_nonzero(codes < self._below[0])
         if not self.train_sizes.any():
             raise ValueError("a stream must have rows to train on; all were held out; hold out less")
+        if self.together is not None or self.part[1] == 1:  # a part alone may say nothing
+            judges = found.held_out[1]
+            silent = judges.ndim == 2 and len(judges) > 0 and not judges.any()
+            if silent or not found.counts.any():
+                which = "to train on" if not found.counts.any() else "held out"
+                raise ValueError(f"a row of a stream that is {which} must rule out a class; got none that does")
         check_part(self.part, self.train_sizes)
         self.n_rows = int(self.train_sizes.sum())
         self._seeds = torch.tensor(list(seeds), device=device)
@@ -472,11 +478,6 @@ def _legs(sizes: Array, n_legs: int) -> Array:
     if len(sizes) < n_legs:
         return ends[-1] * np.arange(n_legs + 1) // n_legs
     return ends[np.cumsum([0, *map(len, np.array_split(sizes, n_legs))])]
-
-
-def in_passes(schedule: Callable[[int], float], n_legs: int) -> Callable[[int], float]:
-    """Let a schedule of passes be one of the engine's epochs, of which `n_legs` make a pass."""
-    return lambda epoch: schedule(epoch // n_legs)
 
 
 def _lowest(kept: list[tuple[Array, ...]], most: int, below: int) -> tuple[list[tuple[Array, ...]], int]:

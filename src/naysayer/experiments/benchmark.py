@@ -37,6 +37,7 @@ from naysayer.engine import process
 from naysayer.engine.networks import NETWORKS
 from naysayer.engine.population import Population, pick_device
 from naysayer.engine.recipe import RECIPES
+from naysayer.engine.schedules import cosine_schedule
 from naysayer.experiments.benchmark_labels import DRAWN, DRAWS, LABELLINGS, Labels, draw
 from naysayer.experiments.tasks import Here, Task, Workers
 from naysayer.labels import transition
@@ -71,10 +72,7 @@ class Training:
 
     def factor(self, epoch: int) -> float:
         """The factor on the learning rate in an epoch, counted from 0."""
-        if self.schedule == "constant":
-            return 1.0
-        rising = min(1.0, (epoch + 1) / (self.warm_up + 1))
-        return rising * 0.5 * (1.0 + math.cos(math.pi * epoch / self.epochs))
+        return 1.0 if self.schedule == "constant" else cosine_schedule(self.epochs, self.warm_up)(epoch)
 
 
 _PLAIN = Training(100, (5e-5, 2.5e-4, 1e-3))  # the paper's Adam at its 5e-5, and two faster

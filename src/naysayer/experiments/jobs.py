@@ -32,7 +32,8 @@ from naysayer.common.progress import Bar
 from naysayer.data import datasets
 from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine import networks
-from naysayer.engine.population import Population, pick_device, step_schedule
+from naysayer.engine.population import Population, pick_device
+from naysayer.engine.schedules import step_schedule
 from naysayer.labels import transition
 from naysayer.labels.drawing import complement
 from naysayer.measure import metrics
@@ -170,7 +171,7 @@ def keep(result: Result, folder: Path) -> Result:
     """Save a result, and drop the checkpoint that nobody needs any more."""
     save(result, folder)
     if is_whole(result.job):
-        (folder / f"{result.job.file}.checkpoint").unlink(missing_ok=True)
+        checkpoints.remove(folder / f"{result.job.file}.checkpoint")
     kept = find(result.job, folder)  # as written, so that a result is the same whether it was made or found
     assert kept is not None
     return kept

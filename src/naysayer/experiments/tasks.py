@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from naysayer.common.progress import Bar
+from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine import population
 
 LOCAL = "local"  # the address of a Ray that is started for this call, and ends with it
@@ -226,19 +227,23 @@ class OnRay(Here):
         for task in tasks:
             given = remote.options(name=task.name, **self._needs(task, nodes))
             waiting[given.remote(task.work, self._path(task), self.seconds, *task.arguments)] = task
-        while waiting:
-            (done, *_), _ = ray.wait(list(waiting))
-            task = waiting.pop(done)
-            try:
-                found = ray.get(done)
-            except ray.exceptions.RayError as error:
-                cause = getattr(error, "cause", error)
-                if not isinstance(cause, ray.exceptions.RayError):
-                    raise cause from None  # the task's own
-                why = str(cause).strip().split("\n")[0]
-                raise RuntimeError(f"Ray must be able to do {task.name}; it gave it up: {why}") from None
-            bar(task.size, task.name)
-            yield task, found
+        try:
+            while waiting:
+                (done, *_), _ = ray.wait(list(waiting))
+                task = waiting.pop(done)
+                try:
+                    found = ray.get(done)
+                except ray.exceptions.RayError as error:
+                    cause = getattr(error, "cause", error)
+                    if not isinstance(cause, ray.exceptions.RayError):
+                        raise cause from None  # the task's own
+                    why = str(cause).strip().split("\n")[0]
+                    raise RuntimeError(f"Ray must be able to do {task.name}; it gave it up: {why}") from None
+                bar(task.size, task.name)
+                yield task, found
+        finally:  # nobody waits for the others any more; a program that stays connected would let them train on
+            for left in waiting if ray.is_initialized() else ():
+                ray.cancel(left)
 
 
 def workers(
@@ -354,11 +359,9 @@ def remove(path: str) -> None:
         if system.exists(there):
             system.rm_file(there)
         return
-    file = Path(path)
-    for left in (file, *file.parent.glob(f".{file.name}.*")):  # the latter of a process that was killed
-        left.unlink(missing_ok=True)
+    checkpoints.remove(Path(path))
     with suppress(OSError):  # others may lie beside it
-        file.parent.rmdir()
+        Path(path).parent.rmdir()
 
 
 # ---- addresses ---------------------------------------------------------------------------------------------------

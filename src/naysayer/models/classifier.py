@@ -19,8 +19,9 @@ from torch import Tensor
 
 from naysayer.common.checks import to_numpy
 from naysayer.engine import processes
-from naysayer.engine.population import Schedule, pick_device
+from naysayer.engine.population import pick_device
 from naysayer.engine.recipe import RECIPES, Recipe
+from naysayer.engine.schedules import Schedule
 from naysayer.engine.stream import Stream
 from naysayer.labels.checks import check_weight
 from naysayer.labels.drawing import RandomState, generator

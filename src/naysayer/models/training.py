@@ -21,11 +21,12 @@ from torch import Tensor
 from naysayer.common.checks import check_count
 from naysayer.common.fingerprint import fingerprint
 from naysayer.common.progress import Bar, progress_bar
+from naysayer.engine import checkpoint as checkpoints
 from naysayer.engine import processes
-from naysayer.engine.population import Population, cosine_schedule, pick_device, step_schedule
+from naysayer.engine.population import Population, pick_device
 from naysayer.engine.recipe import Recipe
+from naysayer.engine.schedules import cosine_schedule, in_passes, step_schedule
 from naysayer.engine.source import Resident, Source
-from naysayer.engine.stream import in_passes
 from naysayer.models.candidates import Candidate, Candidates, Parts, network_name
 from naysayer.models.defaults import ALONE
 from naysayer.models.members import N_TURNS, Boosted, Examples, Forest, Member, Neighbours, Networks
@@ -296,8 +297,7 @@ class TrainsCandidates(Candidates):
         for candidate in candidates:
             path = self._checkpoint(candidate)
             if path is not None:
-                for left in (path, *path.parent.glob(f".{path.name}.*")):  # the latter of one that was killed
-                    left.unlink(missing_ok=True)
+                checkpoints.remove(path)
         if self.checkpoint is not None:
             with contextlib.suppress(OSError):
                 Path(self.checkpoint).rmdir()

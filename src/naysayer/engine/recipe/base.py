@@ -11,7 +11,7 @@ from torch import Tensor
 
 from naysayer.engine.augment import codes
 from naysayer.engine.fused import fused
-from naysayer.engine.source import Batch, Reduce, Source, to_float
+from naysayer.engine.source import Batch, Reduce, Source, as_inputs, to_float
 from naysayer.objectives import Objective
 from naysayer.objectives.base import parameters_of
 
@@ -110,7 +110,7 @@ def altered(augment: Augment, inputs: Tensor, codes: Tensor, name: str = "`augme
         raise ValueError(f"{name} must keep the shape of what it is given, {tuple(given.shape)}; it gave {came}")
     if out.device.type == "cpu" and not torch.isfinite(out).all() and torch.isfinite(given).all():  # a GPU would wait
         raise ValueError(f"{name} must give finite numbers; it gave {out[~torch.isfinite(out)][0].item()}")
-    return to_float(out).unflatten(0, codes.shape)
+    return to_float(as_inputs(out)).unflatten(0, codes.shape)
 
 
 def check_view(view: Augment | None, name: str) -> Augment | None:
