@@ -1210,6 +1210,24 @@ def test_it_fails_as_a_program(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_terminal_cannot_show_is_escaped(tmp_path):
+    line = [sys.executable, "-m", "naysayer", "plan", "--classes", "3"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "latin-1"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u201cit is c\u201d" in done.stdout
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-"])
+def test_a_closed_stream_leads_nowhere(tmp_path, closed):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.json").write_text('{"extra": {}}')
+    line = 'exec "$0" -m naysayer train pets.csv --label says --out model'
+    command = ["sh", "-c", f"{line} {closed}", sys.executable]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    said = "naysayer: --out must be a folder without a model; model has one; add --force to overwrite it\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "" if closed == "2>&-" else said)
+
+
 # ---- help -----------------------------------------------------------------------------------------------------
 
 
