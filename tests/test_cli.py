@@ -257,7 +257,8 @@ def test_a_transition_matrix_is_read_and_remembered(works, naysayer, refuses, tm
     assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
 
     other = 0.9 * q + 0.1 / 3
-    np.savetxt(tmp_path / "other.csv", other, delimiter=",")
+    np.savetxt(tmp_path / "other.csv", other, delimiter=",", newline="\r\n")
+    (tmp_path / "other.csv").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "other.csv").read_bytes())  # as Excel does
     options = ["--transition", tmp_path / "other.csv", "--json"]
     told = naysayer("evaluate", tmp_path / "m", path, *options).json["accuracy"]
     expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=other)
@@ -267,7 +268,7 @@ def test_a_transition_matrix_is_read_and_remembered(works, naysayer, refuses, tm
     assert "transition matrix" in works("doctor", path, "--label", "not", *options[:2]).out
     pairs = np.random.default_rng(0).integers(0, 3, 200)
     estimated = transition.estimate(complement(pairs, 3, transition=q, random_state=1), pairs, 3)
-    (tmp_path / "q.json").write_text(json.dumps(estimated.to_json()))
+    (tmp_path / "q.json").write_text(json.dumps(estimated.to_json()), encoding="utf-8-sig")
     np.savetxt(tmp_path / "estimated.csv", estimated, delimiter=",")
     widths = []
     for name, matrix in (("q.json", estimated), ("estimated.csv", np.asarray(estimated))):

@@ -226,7 +226,7 @@ def read_matrix(path: Path | None) -> Any:
         from naysayer.labels.transition import Estimated
 
         try:
-            return Estimated.from_json(json.loads(path.read_text(encoding="utf8")))
+            return Estimated.from_json(json.loads(path.read_text(encoding="utf-8-sig")))
         except KeyError as error:
             reason = f"it lacks {error}"
         except (OSError, ValueError, TypeError) as error:
@@ -236,7 +236,7 @@ def read_matrix(path: Path | None) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # an empty file is no more than a warning to numpy
-            return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
+            return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig").tolist()
     except (OSError, ValueError, UserWarning) as error:
         raise ValueError(f"{path} must be a CSV of numbers, one row per class: {error}") from None
 
