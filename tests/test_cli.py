@@ -591,6 +591,21 @@ def test_train_and_doctor_say_how_columns_and_classes_were_read(works, naysayer,
     refuses("a delimiter must be one character", "doctor", visits, "--label", "says", "--delimiter", "semicolon")
 
 
+def test_a_class_that_a_slip_has_made_is_told(works, naysayer, tmp_path, pets):
+    text = Path(pets).read_text().rstrip("\n")
+    (tmp_path / "cut.csv").write_text(text[:-1] + "\n")  # as a file ends that was not copied whole
+    cut = text.rpartition(",")[2][:-1]
+    told = f"warning: class {cut!r} is named by 1 of 300 labels; since it is hardly ever ruled out"
+    options = ["--label", "not"]
+    assert told in works("doctor", tmp_path / "cut.csv", *options).out
+    assert (
+        "is named by 1 label"
+        not in works("doctor", tmp_path / "cut.csv", *options, "--classes", f"{cut},cat,dog,owl").out
+    )
+    for i, more in enumerate(([], ["--memory", 8])):
+        assert told in works("train", tmp_path / "cut.csv", *options, *FAST, *more, "--out", tmp_path / f"cut{i}").out
+
+
 def test_predict_keeps_an_id(works, refuses, tmp_path, visits):
     options = [visits, "--delimiter", ";"]
     works("train", *options, "--label", "says", "--out", tmp_path / "model", *FAST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -162,13 +163,17 @@ def _read(
     from naysayer.cli.console import is_store
     from naysayer.cli.places import LabelledTable
     from naysayer.data import datasets
+    from naysayer.data.labels import hardly_named
     from naysayer.data.tables import DataTable
     from naysayer.labels.drawing import complement
 
     if is_store(place):
         raise ValueError(f"tune needs a table or a data set; {place} is a store of answers; naysayer train takes it")
     if place not in datasets.REGISTRY:
-        return LabelledTable.read(place, check_label(label), classes, ordinary, delimiter), None
+        labelled = LabelledTable.read(place, check_label(label), classes, ordinary, delimiter)
+        for text in hardly_named(labelled.y_bar, labelled.classes):
+            print(f"warning: {text}", file=sys.stderr)
+        return labelled, None
     if label is not None:
         raise ValueError(f"--label is for tables; the labels of {place} are drawn; leave it out")
     given = datasets.load(place, None if folder is None else str(folder), download=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.common.checks import check_count, near
-from naysayer.data.labels import kind_of, read_labels
+from naysayer.data.labels import hardly_named, kind_of, read_labels
 from naysayer.data.tables import DataTable, arrow_column, check_delimiter, csv_blocks, is_index, parsing, some
 from naysayer.engine.stream import MEMORY
 from naysayer.labels.reading import named_classes
@@ -447,6 +447,11 @@ class StreamLabels:
             name, row = seen[int(at[1])]
             raise ValueError(f"{name}: {str(error).replace(at[0], f'at row {row}')}") from None
         self.said = self._sentence(counts, ordinary)
+        self._times = np.array([counts[value] for value in self._place], dtype=np.int64)
+
+    def hardly_named(self) -> list[str]:
+        """Warn of classes that hardly any label names, as :func:`naysayer.data.labels.hardly_named` does."""
+        return hardly_named(self._y_bar, self.classes, self._times)
 
     def _most(self, classes: Sequence[Any] | None) -> int:
         """How many different labels there may be: more of them if they are sets of far fewer classes."""

@@ -13,6 +13,8 @@ _NAME = r'\s*(?:"((?:[^"]|"")*)"|(.*?))\s*'  # in quotes, in which "" is one quo
 _MARKED = re.compile(rf"!{_NAME}(?=\s!|$)", re.DOTALL)
 _LISTED = re.compile(rf"(?:^|\|){_NAME}(?=\||$)", re.DOTALL)
 
+_SLIP = re.compile(r"[,;]$|.!\S")  # in a name without quotes: something else than a space may separate two
+
 
 def ruled_out(labels: Iterable[Any], classes: Sequence[Any]) -> NDArray[np.bool_]:
     """Read labels written as text (or as collections of candidate classes) into a ruled-out matrix.
@@ -124,7 +126,8 @@ def named_classes(labels: Iterable[Any]) -> set[str]:
     """Collect the class names that labels mention, in the forms that :func:`ruled_out` reads.
 
     A name without quotes that holds spaces is believed where it stands alone, ``"!New York"``. Among others it must
-    occur alone, too, or in quotes: ``"!cat dog !cow"`` may be a slip.
+    occur alone, too, or in quotes: ``"!cat dog !cow"`` may be a slip. So may ``"!cat, !dog"`` and ``"!cat!dog"``: a
+    name that ends in a comma, or has a mark within, is believed in quotes alone.
 
     Examples
     --------
@@ -144,7 +147,9 @@ def named_classes(labels: Iterable[Any]) -> set[str]:
         seen.add(text)
         names = _split(text)
         for name, quoted in names:
-            if quoted or " " not in name or not text.startswith("!"):
+            if text.startswith("!") and not quoted and _SLIP.search(name):
+                doubtful.setdefault(name, (text, i))
+            elif quoted or " " not in name or not text.startswith("!"):
                 sure.add(name)
             else:
                 (doubtful if len(names) > 1 else alone).setdefault(name, (text, i))
