@@ -418,7 +418,8 @@ def test_evaluate_warns_of_rows_that_were_trained_on(works, naysayer, model, pet
     rows, new = Path(pets).read_text().splitlines(), Path(others).read_text().splitlines()
     done = naysayer("evaluate", model, pets)
     words = (
-        "rows were trained on, so this accuracy is too high; see the estimated accuracy that `naysayer train` printed"
+        "rows were trained on, so this accuracy is too high; see the estimated accuracy that `naysayer train` or "
+        "`naysayer tune` printed"
     )
     assert (done.code, done.err) == (0, f"warning: 300 of these 300 {words}\n")
     (tmp_path / "both.csv").write_text("\n".join([*rows[:101], *(line.rpartition(",")[0] for line in new[1:])]) + "\n")

@@ -137,7 +137,7 @@ class LabelledTable:
             about = "about " * (told["every"] > 1)
             warnings.warn(
                 f"{about}{known:,} of these {len(judging):,} rows were trained on, so this accuracy is too high; see "
-                f"the estimated accuracy that `naysayer train` printed",
+                f"the estimated accuracy that `naysayer train` or `naysayer tune` printed",
                 stacklevel=2,
             )
 

@@ -203,11 +203,16 @@ def _save(found: Any, encoder: Any, labelled: LabelledTable, out: Path) -> None:
     """Save the winner, as `train` saves a model."""
     import numpy as np
 
+    from naysayer.data.digests import remember, row_digests
+    from naysayer.data.labels import says_something
     from naysayer.models.encoded import EncodedModel
 
     found.model.classes_, found.model.classes = np.array(labelled.classes), None
     ids = next(iter([*encoder.ids, *encoder.pictures]), None)
-    EncodedModel(found.model, encoder, {"label": labelled.label, "id": ids, "interrupted": False}).save(out)
+    about = {"label": labelled.label, "id": ids, "interrupted": False}
+    known = found.learned[says_something(labelled.y_bar[found.learned])]
+    about["rows_learned"] = remember(row_digests(labelled.examples, encoder.columns)[known])
+    EncodedModel(found.model, encoder, about).save(out)
 
 
 def _tell(found: Any, labelled: LabelledTable, out: Path, truth: float | None, as_json: bool) -> None:
