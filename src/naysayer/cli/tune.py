@@ -43,6 +43,7 @@ from naysayer.cli.console import (
     who_trains,
     words,
 )
+from naysayer.common.checks import check_count
 
 if TYPE_CHECKING:
     from naysayer.cli.places import LabelledTable
@@ -123,14 +124,15 @@ def tune(
         "device": device,
     }
     check_writable(out)
-    if restart:
-        job.restart(out)
-    if not (out / job.SUMMARY).is_file():  # else the folder is of a search, which is refused if it is another
+    check_count(seed, "--seed", least=0)
+    if restart or not (out / job.SUMMARY).is_file():  # else it is of a search, which is refused if it is another
         check_overwriting(out, force)
     labelled, test = _read(table, label, words(classes), ordinary, delimiter, folder, seed)
     encoder, X = _encoded(labelled, said_of_columns(drop, categorical, numeric, image, text), device)
     settings["standardize"] = not encoder.balanced
     with who_trains(ray, checkpoints, out / "checkpoints", task_cpus, task_gpus, device) as workers:
+        if restart:  # now that nothing is refused any more
+            job.restart(out)
         found = job.tune(
             X,
             labelled.y_bar,
