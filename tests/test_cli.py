@@ -630,9 +630,11 @@ def test_predict_keeps_an_id(works, refuses, tmp_path, visits):
         "prediction",
     ]
     refuses("must have a column 'visits'", "predict", tmp_path / "model", *options, "--id", "visits")
-    without.assign(row=np.nan, visit=np.nan).to_parquet(tmp_path / "with.parquet")
+    odd = {"row": np.nan, "visit": [np.nan, np.inf, *range(88)], "parts": [[1]] * 90}
+    without.assign(**odd).to_parquet(tmp_path / "with.parquet")
     command = ["predict", tmp_path / "model", tmp_path / "with.parquet", "--json", "--id"]
-    assert works(*command, "visit").json[0]["visit"] is None
+    assert [row["visit"] for row in works(*command, "visit").json[:3]] == [None, None, 0]
+    refuses("column 'parts' is list<element: int64>; flatten it or drop it", *command, "parts")
     refuses("--id must name a column that the output does not have anyway; got 'row'; rename it", *command, "row")
 
 
