@@ -860,8 +860,11 @@ def test_tables_that_are_not_the_models(refuses, tmp_path, model):
 
 def test_places_that_cannot_be_written(refuses, tmp_path, pets, model):
     (tmp_path / "folder").mkdir()
-    refuses("cannot write", "predict", model, pets, "--out", tmp_path / "folder")
-    refuses("cannot write", "predict", model, pets, "--out", pets / "below.csv")
+    # before the model is loaded, not after all is predicted
+    refuses("--out must be a file; ", "predict", tmp_path / "none", pets, "--out", tmp_path / "folder")
+    refuses("--out must be another file than is predicted", "predict", model, pets, "--out", pets)
+    words = "--out must be in a folder that can be written to"
+    refuses(words, "predict", tmp_path / "none", pets, "--out", pets / "below.csv")
     refuses("--out must be a file", "demo", "--out", tmp_path / "folder")
     refuses("--out must be a folder", "demo", "--out", pets / "demo.png")
 

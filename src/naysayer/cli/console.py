@@ -130,6 +130,15 @@ def check_target(path: Path, option: str) -> None:
     """Find out before the work, not after it, that a CSV file cannot be written."""
     if path.is_dir() or path.suffix.lower() != ".csv":
         raise ValueError(f"{option} must be a file whose name ends in .csv; got {path}")
+    check_file(path, option)
+
+
+def check_file(path: Path, option: str) -> None:
+    """Find out before the work, not after it, that a file of any name cannot be written."""
+    if path.is_dir():
+        raise ValueError(f"{option} must be a file; {path} is a folder")
+    if path.exists() and not path.is_file():  # a device or a pipe
+        return
     folder = next(p for p in path.absolute().parents if p.exists())  # those on the way are made
     _try_to_write(folder, f"{option} must be in")
 

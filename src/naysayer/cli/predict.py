@@ -20,6 +20,7 @@ from naysayer.cli.console import (
     Json,
     Memory,
     ModelFolder,
+    check_file,
     is_streamed,
     refuse_given,
     warnings_as_lines,
@@ -64,6 +65,10 @@ def predict(
     from naysayer.features.photos import told_of
     from naysayer.models.encoded import EncodedModel
 
+    if out is not None:
+        check_file(out, "--out")
+        if any(out.exists() and os.path.exists(place) and os.path.samefile(out, place) for place in table):
+            raise ValueError(f"--out must be another file than is predicted; {out} would be overwritten")
     trained = EncodedModel.load(model, device, verbose=1)
     streamed = trained.encoder.kind == "table" and is_streamed(table, memory)
     if trained.encoder.kind != "table":
