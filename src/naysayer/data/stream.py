@@ -195,8 +195,10 @@ class TableShards:
         for path in self.files:
             with self._open(path) as file:
                 names, _ = next(csv_blocks(file, path, self._separator(path)), ([], []))
+            if not names:
+                raise ValueError(f"{path} must hold a table; it is empty")
             columns = columns or names
-            if names != columns or not names:
+            if names != columns:
                 raise ValueError(f"{path} must have the columns of {self.files[0]}, {some(columns)}; got {some(names)}")
         repeated = [name for name, count in Counter(columns).items() if count > 1]
         if repeated:
@@ -435,6 +437,8 @@ class StreamLabels:
                         f"column {column!r} must hold labels, which repeat themselves; got more than {most:,} "
                         f"different values; is it the right column?"
                     )
+        if not sum(self.sizes):
+            raise ValueError("a stream must hold at least one row; got only the names of columns")
         distinct = np.empty(len(seen), dtype=object)
         distinct[:] = list(self._place)
         try:
