@@ -570,6 +570,12 @@ def test_what_looks_wrong_in_a_column_is_said():
         "column 'when' looks as if it held dates; write them as 2020-12-31",
         "column 'size' looks as if it held numbers with a decimal comma; write them as 3.14",
     ]
+    rows = table(age=[*"0123456" * 5, "?", "?", ""], door=[*"0123456" * 4, *10 * ["7b"]])
+    assert TableEncoder().fit(rows).warnings == [
+        "column 'age' is not read as a number, as 2 of its 37 values are none, such as '?'; leave these empty, or make "
+        "it categorical (--categorical)"
+    ]
+    assert TableEncoder().fit(rows, Columns(categorical=["age"])).warnings == []
 
 
 def test_an_encoder_of_an_earlier_version_still_reads_as_it_did():
