@@ -45,7 +45,7 @@ def ruled_out(labels: Iterable[Any], classes: Sequence[Any]) -> NDArray[np.bool_
            [ True, False, False],
            [False, False, False]])
     """
-    if isinstance(classes, str) or not np.iterable(classes):
+    if isinstance(classes, (str, set, frozenset)) or not np.iterable(classes):  # a set has no order
         raise ValueError(f"`classes` must be a list of class values; got {classes!r}")
     names = [str(value) for value in classes]
     column = {name: k for k, name in enumerate(names)}
@@ -56,6 +56,9 @@ def ruled_out(labels: Iterable[Any], classes: Sequence[Any]) -> NDArray[np.bool_
         raise ValueError(f"`classes` must hold at least 2 classes; got {len(names)}")
     if isinstance(labels, str):
         raise ValueError("`labels` must be a sequence of labels; got one text; write [text]")
+    if not np.iterable(labels) or getattr(labels, "ndim", 1) != 1:  # of a data frame the names of columns would be read
+        got = f"shape {labels.shape}; pass one column" if hasattr(labels, "shape") else repr(labels)
+        raise ValueError(f"`labels` must be a sequence of labels; got {got}")
     place: dict[str, int] = {}
     rows: list[NDArray[np.bool_]] = []  # of labels that differ
     places = []
