@@ -106,6 +106,7 @@ def test_all_methods_are_asked_for_by_default():
         ({"labels": ["unifrom"]}, "got 'unifrom' (did you mean 'uniform'?)"),
         ({"networks": ["mpl"]}, "a network of recipe 'plain' must be one of linear, mlp, convolution"),
         ({"recipes": ["plane"]}, "a recipe must be one of plain"),
+        ({"rates": [0.1, 0.0]}, "a learning rate must be a number above 0; got 0"),
         ({"seeds": 6}, "seeds must be at most 5, for each of which the test images have labels; got 6"),
     ],
 )
@@ -511,6 +512,7 @@ def test_the_command_writes_labels_that_sha256sum_agrees_with(naysayer, tmp_path
     ("options", "words"),
     [
         (["--dataset", "minst"], "did you mean 'mnist'?"),
+        (["--dataset", ""], "--dataset, --network, --recipe and --method must each name something; got an empty one"),
         (["--limit", "0"], "--limit must be a number of seconds above 0; got 0"),
         (["--epochs", "0"], "--epochs must be a whole number of at least 1; got 0"),
         (["--seeds", "0"], "--seeds must be a whole number of at least 1; got 0"),

@@ -50,7 +50,7 @@ def test_ragged_labels_refused():
         check_labels([[1], [1, 0]])
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, np.float32, np.float64, object])
 def test_whole_numbers_of_any_type_become_int64(dtype):
     y = check_classes(np.array([3, 0, 1], dtype=dtype), 4, name="y")
     assert y.dtype == np.int64
@@ -68,6 +68,7 @@ def test_whole_numbers_of_any_type_become_int64(dtype):
         ([np.inf], 3, "`y` must hold whole numbers (class indices); got inf at row 0"),
         (["cat"], 3, "`y` must hold whole numbers (class indices); got values such as"),
         ([None, 1], 3, "`y` must hold whole numbers (class indices); got values such as None"),
+        ([1, None], 3, "`y` must hold whole numbers (class indices); got values such as None"),
         ([True, False], 3, "`y` must hold whole numbers (class indices); got dtype bool"),
         ([0, -1], None, "`y` must hold classes from 0 up; got -1 at row 1"),
         ([0, 2, 12, 11], 10, "`y` must hold classes 0 to 9; got 12 at row 2; pass n_classes=13?"),

@@ -257,7 +257,8 @@ def test_a_transition_matrix_is_read_and_remembered(works, naysayer, refuses, tm
     assert [told[k] for k in ("estimate", "low", "high")] == pytest.approx(list(expected))
 
     other = 0.9 * q + 0.1 / 3
-    np.savetxt(tmp_path / "other.csv", other, delimiter=",")
+    np.savetxt(tmp_path / "other.csv", other, delimiter=",", newline="\r\n")
+    (tmp_path / "other.csv").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "other.csv").read_bytes())  # as Excel does
     options = ["--transition", tmp_path / "other.csv", "--json"]
     told = naysayer("evaluate", tmp_path / "m", path, *options).json["accuracy"]
     expected = metrics.accuracy_interval(y_bar, predicted, 3, transition=other)
@@ -267,7 +268,7 @@ def test_a_transition_matrix_is_read_and_remembered(works, naysayer, refuses, tm
     assert "transition matrix" in works("doctor", path, "--label", "not", *options[:2]).out
     pairs = np.random.default_rng(0).integers(0, 3, 200)
     estimated = transition.estimate(complement(pairs, 3, transition=q, random_state=1), pairs, 3)
-    (tmp_path / "q.json").write_text(json.dumps(estimated.to_json()))
+    (tmp_path / "q.json").write_text(json.dumps(estimated.to_json()), encoding="utf-8-sig")
     np.savetxt(tmp_path / "estimated.csv", estimated, delimiter=",")
     widths = []
     for name, matrix in (("q.json", estimated), ("estimated.csv", np.asarray(estimated))):
@@ -417,7 +418,8 @@ def test_evaluate_warns_of_rows_that_were_trained_on(works, naysayer, model, pet
     rows, new = Path(pets).read_text().splitlines(), Path(others).read_text().splitlines()
     done = naysayer("evaluate", model, pets)
     words = (
-        "rows were trained on, so this accuracy is too high; see the estimated accuracy that `naysayer train` printed"
+        "rows were trained on, so this accuracy is too high; see the estimated accuracy that `naysayer train` or "
+        "`naysayer tune` printed"
     )
     assert (done.code, done.err) == (0, f"warning: 300 of these 300 {words}\n")
     (tmp_path / "both.csv").write_text("\n".join([*rows[:101], *(line.rpartition(",")[0] for line in new[1:])]) + "\n")
@@ -590,6 +592,21 @@ def test_train_and_doctor_say_how_columns_and_classes_were_read(works, naysayer,
     refuses("a delimiter must be one character", "doctor", visits, "--label", "says", "--delimiter", "semicolon")
 
 
+def test_a_class_that_a_slip_has_made_is_told(works, naysayer, tmp_path, pets):
+    text = Path(pets).read_text().rstrip("\n")
+    (tmp_path / "cut.csv").write_text(text[:-1] + "\n")  # as a file ends that was not copied whole
+    cut = text.rpartition(",")[2][:-1]
+    told = f"warning: class {cut!r} is named by 1 of 300 labels; since it is hardly ever ruled out"
+    options = ["--label", "not"]
+    assert told in works("doctor", tmp_path / "cut.csv", *options).out
+    assert (
+        "is named by 1 label"
+        not in works("doctor", tmp_path / "cut.csv", *options, "--classes", f"{cut},cat,dog,owl").out
+    )
+    for i, more in enumerate(([], ["--memory", 8])):
+        assert told in works("train", tmp_path / "cut.csv", *options, *FAST, *more, "--out", tmp_path / f"cut{i}").out
+
+
 def test_predict_keeps_an_id(works, refuses, tmp_path, visits):
     options = [visits, "--delimiter", ";"]
     works("train", *options, "--label", "says", "--out", tmp_path / "model", *FAST)
@@ -613,9 +630,11 @@ def test_predict_keeps_an_id(works, refuses, tmp_path, visits):
         "prediction",
     ]
     refuses("must have a column 'visits'", "predict", tmp_path / "model", *options, "--id", "visits")
-    without.assign(row=np.nan, visit=np.nan).to_parquet(tmp_path / "with.parquet")
+    odd = {"row": np.nan, "visit": [np.nan, np.inf, *range(88)], "parts": [[1]] * 90}
+    without.assign(**odd).to_parquet(tmp_path / "with.parquet")
     command = ["predict", tmp_path / "model", tmp_path / "with.parquet", "--json", "--id"]
-    assert works(*command, "visit").json[0]["visit"] is None
+    assert [row["visit"] for row in works(*command, "visit").json[:3]] == [None, None, 0]
+    refuses("column 'parts' is list<element: int64>; flatten it or drop it", *command, "parts")
     refuses("--id must name a column that the output does not have anyway; got 'row'; rename it", *command, "row")
 
 
@@ -841,8 +860,11 @@ def test_tables_that_are_not_the_models(refuses, tmp_path, model):
 
 def test_places_that_cannot_be_written(refuses, tmp_path, pets, model):
     (tmp_path / "folder").mkdir()
-    refuses("cannot write", "predict", model, pets, "--out", tmp_path / "folder")
-    refuses("cannot write", "predict", model, pets, "--out", pets / "below.csv")
+    # before the model is loaded, not after all is predicted
+    refuses("--out must be a file; ", "predict", tmp_path / "none", pets, "--out", tmp_path / "folder")
+    refuses("--out must be another file than is predicted", "predict", model, pets, "--out", pets)
+    words = "--out must be in a folder that can be written to"
+    refuses(words, "predict", tmp_path / "none", pets, "--out", pets / "below.csv")
     refuses("--out must be a file", "demo", "--out", tmp_path / "folder")
     refuses("--out must be a folder", "demo", "--out", pets / "demo.png")
 
@@ -1208,6 +1230,24 @@ def test_it_fails_as_a_program(tmp_path):
     done = start("predict", "nowhere", "pets.csv", cwd=tmp_path)
     assert done == (2, "", "naysayer: no model at nowhere: it has no model.json\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_terminal_cannot_show_is_escaped(tmp_path):
+    line = [sys.executable, "-m", "naysayer", "plan", "--classes", "3"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "latin-1"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u201cit is c\u201d" in done.stdout
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-"])
+def test_a_closed_stream_leads_nowhere(tmp_path, closed):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.json").write_text('{"extra": {}}')
+    line = 'exec "$0" -m naysayer train pets.csv --label says --out model'
+    command = ["sh", "-c", f"{line} {closed}", sys.executable]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    said = "naysayer: --out must be a folder without a model; model has one; add --force to overwrite it\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "" if closed == "2>&-" else said)
 
 
 # ---- help -----------------------------------------------------------------------------------------------------

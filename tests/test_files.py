@@ -51,6 +51,20 @@ def test_readers_see_the_old_content_or_the_new_and_nothing_else(tmp_path):
     assert path.read_text() == "new"
 
 
+def test_a_link_leads_to_the_file_and_a_pipe_stays_one(tmp_path):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "file").read_text() == "new"
+    assert (tmp_path / "link").is_symlink()
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_text(tmp_path / "pipe", "new")
+    assert os.read(reader, 9) == b"new"
+    os.close(reader)
+    assert names(tmp_path) == ["file", "link", "pipe"]
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, MemoryError, OSError])
 @pytest.mark.parametrize("old", [None, "old"])
 def test_an_exception_leaves_the_old_content_and_no_temporary_file(tmp_path, error, old):

@@ -808,6 +808,12 @@ def test_bad_csv_files_are_named(tmp_path):
     (tmp_path / "b.csv").write_text("y,answer\n1,!ant\n")
     with raises("b.csv must have the columns of"):
         open_stream([tmp_path / "a.csv", tmp_path / "b.csv"], label="answer")
+    (tmp_path / "b.csv").write_text("")
+    with raises("b.csv must hold a table; it is empty"):
+        open_stream(tmp_path / "b.csv", label="answer")
+    (tmp_path / "b.csv").write_text("x,answer\n")
+    with raises("a stream must hold at least one row; got only the names of columns"):
+        open_stream(tmp_path / "b.csv", label="answer")
     (tmp_path / "b.csv").write_text("x,x\n1,!ant\n")
     with raises("b.csv must name each column once; got 'x' more than once"):
         open_stream(tmp_path / "b.csv", label="answer")

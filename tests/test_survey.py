@@ -122,6 +122,7 @@ def test_a_survey_file_becomes_questions(write):
     np.testing.assert_array_equal(paid.transition, transition.uniform(3))
     assert survey.minimum == 10
     assert read_survey(write('text = "Two', 'minimum = 25\ntext = "Two')).minimum == 25
+    assert read_survey(write(text="\ufeff" + GOOD)) == survey  # Windows marks the beginning of a file
     assert survey.question("paid") is paid
     with raises("the survey has no question 'payd'; did you mean 'paid'?"):
         survey.question("payd")

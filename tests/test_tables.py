@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from naysayer.data.items import read_items
-from naysayer.data.labels import read_labels
+from naysayer.data.labels import hardly_named, read_labels
 from naysayer.data.tables import DataTable, read_table
 from naysayer.features.tables import Columns, TableEncoder
 
@@ -570,6 +570,12 @@ def test_what_looks_wrong_in_a_column_is_said():
         "column 'when' looks as if it held dates; write them as 2020-12-31",
         "column 'size' looks as if it held numbers with a decimal comma; write them as 3.14",
     ]
+    rows = table(age=[*"0123456" * 5, "?", "?", ""], door=[*"0123456" * 4, *10 * ["7b"]])
+    assert TableEncoder().fit(rows).warnings == [
+        "column 'age' is not read as a number, as 2 of its 37 values are none, such as '?'; leave these empty, or make "
+        "it categorical (--categorical)"
+    ]
+    assert TableEncoder().fit(rows, Columns(categorical=["age"])).warnings == []
 
 
 def test_an_encoder_of_an_earlier_version_still_reads_as_it_did():
@@ -686,6 +692,23 @@ def test_names_that_hold_spaces_are_found():
     assert read_labels(table(y=["!New York !Los Angeles"]), "y", cities)[0].tolist() == [[True, True, False]]
 
 
+def test_names_may_hold_what_else_would_be_a_slip():
+    assert read_labels(table(y=['!"a,"', "!Yahoo!", '!"b!c"', "!a, !Yahoo!"]), "y")[1] == ["Yahoo!", "a,", "b!c"]
+
+
+def test_a_class_that_one_label_of_many_names_is_told():
+    many = [f"!{name}" for name in "abc"] * 14
+    for labels, n in (([*many, "!aa"], 43), ([*many, "aa", None], 43), ([*many, "aa", "!a !b"], 44)):
+        y_bar, names, _ = read_labels(table(y=labels), "y")
+        (told,) = hardly_named(y_bar, names)
+        assert told.startswith(f"class 'aa' is named by 1 of {n} labels; since it is hardly")
+    for labels in (many, [*many, "!aa", "aa"], [*many[:30], "!aa"], ["!a"] * 40 + ["b"]):
+        y_bar, names, _ = read_labels(table(y=labels), "y")
+        assert hardly_named(y_bar, names) == []
+    (told,) = hardly_named(*read_labels(table(y=many), "y", ["a", "b", "c", "d"])[:2])
+    assert told.startswith("class 'd' is named by 0 of 42 labels; ")
+
+
 def test_marked_labels_of_one_class_each_are_indices():
     y_bar, classes, said = read_labels(table(y=["!c", "!a", "!b", "!a"]), "y")
     assert (classes, said) == (["a", "b", "c"], "labels: 4 'not this class'")
@@ -768,6 +791,12 @@ def test_names_are_left_alone_that_are_not_all_whole_numbers():
             "column 'y': `labels` must be clear; '!a b !c' at row 0 names 'a b', or a mark is missing in it; write "
             '!"a b" if it is one class, or name all classes$',
         ),
+        (
+            ["!a, !b", "!b", "!c"],
+            {},
+            "`labels` must be clear; '!a, !b' at row 0 names 'a,', or a mark is missing in it",
+        ),
+        (["!a!b", "!b", "!c"], {}, "`labels` must be clear; '!a!b' at row 0 names 'a!b', or a mark is missing in it"),
         (["!a !b", "a"], {}, "column 'y': `labels` must leave at least one class possible; '!a !b' at row 0"),
     ],
 )

@@ -279,11 +279,17 @@ def test_the_winner_predicts_and_is_evaluated(naysayer, tmp_path):
     assert list(done.json["accuracy"].values()) == pytest.approx(list(model.estimated_accuracy_))
     assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     assert naysayer("predict", tmp_path / "m", FLOWERS).out.count("\n") == 101
-    assert naysayer("evaluate", tmp_path / "m", FLOWERS).code == 0
+    evaluated = naysayer("evaluate", tmp_path / "m", FLOWERS)
+    assert evaluated.code == 0
+    # 80 rows, and one of those that judged is like one of them
+    assert evaluated.err.startswith("warning: 81 of these 100 rows were trained on, so this accuracy is too high")
     again = naysayer("tune", FLOWERS, "--label", "answer", "--out", tmp_path / "m", *asked)
     assert again.code == 0, again.err
     assert "from 20 labels that had no part in the search" in again.out
     assert f"best: {done.json['winner']['method']}" in again.out
+    refused = naysayer("tune", FLOWERS, "--label", "answer", "--out", tmp_path / "m", *asked, "--restart")
+    assert "has one; add --force to overwrite it" in refused.err
+    assert (tmp_path / "m" / "trials.csv").is_file()  # what was refused has lost nothing
 
 
 def test_a_data_set_is_searched_by_drawn_labels(naysayer, tmp_path):
@@ -302,6 +308,7 @@ def test_a_data_set_is_searched_by_drawn_labels(naysayer, tmp_path):
         (["answers.db"], "tune needs a table or a data set; answers.db is a store of answers; naysayer train takes it"),
         ([FLOWERS], "Missing option '--label': the column that holds the labels"),
         (["digits", "--label", "y"], "--label is for tables; the labels of digits are drawn; leave it out"),
+        ([FLOWERS, "--label", "answer", "--seed", "-1"], "--seed must be a whole number of at least 0; got -1"),
         ([FLOWERS, "--label", "answer", "--method", "magic"], "a method must be one of"),
         ([FLOWERS, "--label", "answer", "--checkpoints", "no://x"], "--checkpoints must be a folder, or a URL"),
     ],

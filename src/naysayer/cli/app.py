@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -84,6 +85,7 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command; turn every expected error into one line and exit code 2."""
+    _open_streams()
     # pyarrow's own pool takes a gigabyte ahead of any need, against every limit of memory; it asks when it is loaded
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if _command() in COMPUTING:
@@ -104,6 +106,20 @@ def main() -> None:
         rest = "; what was saved on the way is kept, and the same command resumes from it"
         processes.tell(f"interrupted{rest if _command() in RESUMED else ''}")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_streams() -> None:
+    """See that nothing fails because of where it is printed, when all is computed.
+
+    A stream that was closed leads nowhere: else what is for people would be printed among the results. What the
+    terminal's encoding cannot show is escaped.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _with_address(arguments: list[str]) -> list[str]:

@@ -94,6 +94,8 @@ def benchmark(
         seeds=check_count(seeds, "--seeds"),
         held_out=held_out,
     )
+    if not runs:
+        raise ValueError("--dataset, --network, --recipe and --method must each name something; got an empty one")
     check_writable(out)
     for other in add or []:
         found = job.read_results(other)

@@ -130,6 +130,15 @@ def check_target(path: Path, option: str) -> None:
     """Find out before the work, not after it, that a CSV file cannot be written."""
     if path.is_dir() or path.suffix.lower() != ".csv":
         raise ValueError(f"{option} must be a file whose name ends in .csv; got {path}")
+    check_file(path, option)
+
+
+def check_file(path: Path, option: str) -> None:
+    """Find out before the work, not after it, that a file of any name cannot be written."""
+    if path.is_dir():
+        raise ValueError(f"{option} must be a file; {path} is a folder")
+    if path.exists() and not path.is_file():  # a device or a pipe
+        return
     folder = next(p for p in path.absolute().parents if p.exists())  # those on the way are made
     _try_to_write(folder, f"{option} must be in")
 
@@ -226,7 +235,7 @@ def read_matrix(path: Path | None) -> Any:
         from naysayer.labels.transition import Estimated
 
         try:
-            return Estimated.from_json(json.loads(path.read_text(encoding="utf8")))
+            return Estimated.from_json(json.loads(path.read_text(encoding="utf-8-sig")))
         except KeyError as error:
             reason = f"it lacks {error}"
         except (OSError, ValueError, TypeError) as error:
@@ -236,7 +245,7 @@ def read_matrix(path: Path | None) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # an empty file is no more than a warning to numpy
-            return np.loadtxt(path, delimiter=",", ndmin=2).tolist()
+            return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig").tolist()
     except (OSError, ValueError, UserWarning) as error:
         raise ValueError(f"{path} must be a CSV of numbers, one row per class: {error}") from None
 

@@ -101,7 +101,7 @@ def doctor(
         _doctor_of_store(table, confidence, as_json)
         return
     from naysayer.data import tables
-    from naysayer.data.labels import read_labels
+    from naysayer.data.labels import hardly_named, read_labels
     from naysayer.features.tables import TableEncoder
     from naysayer.measure.doctor import Finding, examine
 
@@ -113,6 +113,8 @@ def doctor(
         label = next(iter(data.columns))
     y_bar, names, said = read_labels(data, label, words(classes), ordinary)
     report = examine(y_bar, len(names), names, confidence, matrix)
+    if classes is None:  # else those that none names are told by the report
+        report.findings.extend(Finding("warning", f"{text}.") for text in hardly_named(y_bar, names))
     said_of = said_of_columns(drop, categorical, numeric, image, text)
     columns = TableEncoder().read(data, said_of.without(label))
     report.findings.extend(Finding("warning", f"{warning}.") for warning in columns.warnings)

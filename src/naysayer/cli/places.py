@@ -57,7 +57,11 @@ class NamedExamples:
     def column(self, asked: str | None, known: str | None, taken: Sequence[str]) -> tuple[str, list[Any]] | None:
         """Give a column to copy, with its name; see :func:`column_to_copy`."""
         name = column_to_copy(self.columns, asked, known, taken)
-        return None if name is None else (name, np.asarray(self.columns[name], dtype=object).tolist())
+        if name is None:
+            return None
+        values = np.asarray(self.columns[name], dtype=object).tolist()
+        str(values[0])  # refuses a column that cannot be read, before anything is written
+        return name, values
 
 
 def read_examples(place: str, kind: str, delimiter: str | None = None) -> NamedExamples:
@@ -137,7 +141,7 @@ class LabelledTable:
             about = "about " * (told["every"] > 1)
             warnings.warn(
                 f"{about}{known:,} of these {len(judging):,} rows were trained on, so this accuracy is too high; see "
-                f"the estimated accuracy that `naysayer train` printed",
+                f"the estimated accuracy that `naysayer train` or `naysayer tune` printed",
                 stacklevel=2,
             )
 

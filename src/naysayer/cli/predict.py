@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ from naysayer.cli.console import (
     Json,
     Memory,
     ModelFolder,
+    check_file,
     is_streamed,
     refuse_given,
     warnings_as_lines,
@@ -62,6 +65,10 @@ def predict(
     from naysayer.features.photos import told_of
     from naysayer.models.encoded import EncodedModel
 
+    if out is not None:
+        check_file(out, "--out")
+        if any(out.exists() and os.path.exists(place) and os.path.samefile(out, place) for place in table):
+            raise ValueError(f"--out must be another file than is predicted; {out} would be overwritten")
     trained = EncodedModel.load(model, device, verbose=1)
     streamed = trained.encoder.kind == "table" and is_streamed(table, memory)
     if trained.encoder.kind != "table":
@@ -149,13 +156,14 @@ def _write(
         for part in parts:
             columns: list[Iterable[Any]] = [part.names]
             if part.copied is not None:
-                columns.append(None if value != value else value for value in part.copied)  # JSON has no NaN
+                columns.append(None if _says_nothing(value, as_json) else value for value in part.copied)
             told = [classes[k] for k in part.p.argmax(axis=1)]
             shown = [part.p.max(axis=1), *(part.p.T if probabilities else ())]
             values = [told, *([round(value, 6) for value in column.astype(float).tolist()] for column in shown)]
             columns += [[None if i in part.failed else v for i, v in enumerate(column)] for column in values]
             if as_json:
-                rows = (json.dumps(dict(zip(heads, row, strict=True))) for row in zip(*columns, strict=True))
+                named = (dict(zip(heads, row, strict=True)) for row in zip(*columns, strict=True))
+                rows = (json.dumps(row, allow_nan=False, default=str) for row in named)
                 file.write(", " * (n + len(failed) > 0) + ", ".join(rows))
             else:
                 file.write(csv_text(zip(*columns, strict=True)))
@@ -163,6 +171,11 @@ def _write(
         if as_json:
             file.write("]\n")
     return n, failed
+
+
+def _says_nothing(value: Any, as_json: bool) -> bool:
+    """Whether a copied value is missing, or is what JSON has no name for."""
+    return bool(value != value) or (as_json and isinstance(value, float) and math.isinf(value))
 
 
 @contextmanager

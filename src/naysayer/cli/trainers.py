@@ -132,7 +132,7 @@ def on_table(
     import numpy as np
 
     from naysayer.data.digests import remember, row_digests
-    from naysayer.data.labels import says_something
+    from naysayer.data.labels import hardly_named, says_something
     from naysayer.engine.processes import from_first
     from naysayer.features.tables import TableEncoder
     from naysayer.models.classifier import ComplementaryClassifier
@@ -159,6 +159,7 @@ def on_table(
         model.fit(X, labelled.y_bar, groups=groups)
     model.classes_, model.classes = np.array(labelled.classes), None
     notes += grouped
+    notes += [f"warning: {text}" for text in hardly_named(labelled.y_bar, labelled.classes)]
 
     def evidence() -> Evidence:
         from naysayer.report import Evidence
@@ -211,6 +212,7 @@ def on_stream(
         )
     if not first:
         return None
+    notes += [f"warning: {text}" for text in read.hardly_named()]
     return _learned(model, encoder, read.column, read.said, sum(read.sizes), notes)
 
 

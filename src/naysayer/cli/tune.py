@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,6 +43,7 @@ from naysayer.cli.console import (
     who_trains,
     words,
 )
+from naysayer.common.checks import check_count
 
 if TYPE_CHECKING:
     from naysayer.cli.places import LabelledTable
@@ -122,14 +124,15 @@ def tune(
         "device": device,
     }
     check_writable(out)
-    if restart:
-        job.restart(out)
-    if not (out / job.SUMMARY).is_file():  # else the folder is of a search, which is refused if it is another
+    check_count(seed, "--seed", least=0)
+    if restart or not (out / job.SUMMARY).is_file():  # else it is of a search, which is refused if it is another
         check_overwriting(out, force)
     labelled, test = _read(table, label, words(classes), ordinary, delimiter, folder, seed)
     encoder, X = _encoded(labelled, said_of_columns(drop, categorical, numeric, image, text), device)
     settings["standardize"] = not encoder.balanced
     with who_trains(ray, checkpoints, out / "checkpoints", task_cpus, task_gpus, device) as workers:
+        if restart:  # now that nothing is refused any more
+            job.restart(out)
         found = job.tune(
             X,
             labelled.y_bar,
@@ -162,13 +165,17 @@ def _read(
     from naysayer.cli.console import is_store
     from naysayer.cli.places import LabelledTable
     from naysayer.data import datasets
+    from naysayer.data.labels import hardly_named
     from naysayer.data.tables import DataTable
     from naysayer.labels.drawing import complement
 
     if is_store(place):
         raise ValueError(f"tune needs a table or a data set; {place} is a store of answers; naysayer train takes it")
     if place not in datasets.REGISTRY:
-        return LabelledTable.read(place, check_label(label), classes, ordinary, delimiter), None
+        labelled = LabelledTable.read(place, check_label(label), classes, ordinary, delimiter)
+        for text in hardly_named(labelled.y_bar, labelled.classes):
+            print(f"warning: {text}", file=sys.stderr)
+        return labelled, None
     if label is not None:
         raise ValueError(f"--label is for tables; the labels of {place} are drawn; leave it out")
     given = datasets.load(place, None if folder is None else str(folder), download=True)
@@ -198,11 +205,16 @@ def _save(found: Any, encoder: Any, labelled: LabelledTable, out: Path) -> None:
     """Save the winner, as `train` saves a model."""
     import numpy as np
 
+    from naysayer.data.digests import remember, row_digests
+    from naysayer.data.labels import says_something
     from naysayer.models.encoded import EncodedModel
 
     found.model.classes_, found.model.classes = np.array(labelled.classes), None
     ids = next(iter([*encoder.ids, *encoder.pictures]), None)
-    EncodedModel(found.model, encoder, {"label": labelled.label, "id": ids, "interrupted": False}).save(out)
+    about = {"label": labelled.label, "id": ids, "interrupted": False}
+    known = found.learned[says_something(labelled.y_bar[found.learned])]
+    about["rows_learned"] = remember(row_digests(labelled.examples, encoder.columns)[known])
+    EncodedModel(found.model, encoder, about).save(out)
 
 
 def _tell(found: Any, labelled: LabelledTable, out: Path, truth: float | None, as_json: bool) -> None:

@@ -17,12 +17,18 @@ if TYPE_CHECKING:  # loading torch takes seconds, which a text file need not pay
 def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """Give a temporary path beside `path`; what was written there takes its place at once, or not at all.
 
-    `private`: nobody else on this machine may read it, whatever the umask says.
+    Where `path` is a link, what it leads to is replaced. A device or a pipe, such as ``/dev/null``, is written itself:
+    a file in its place would take it from everybody. `private`: nobody else on this machine may read the file,
+    whatever the umask says.
     """
-    path = Path(path)
-    temporary = path.parent / f".{path.name}.{os.urandom(4).hex()}"
+    place = Path(os.path.realpath(path))
+    temporary = place.parent / f".{place.name}.{os.urandom(4).hex()}"
+    is_device = os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if is_device:
+            yield Path(path)
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
         # the system itself applies the umask, which can be read only by changing it, in all threads
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
     except OSError as error:
@@ -31,7 +37,7 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        temporary.replace(path)
+        temporary.replace(place)
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from None
     finally:

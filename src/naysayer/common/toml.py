@@ -22,7 +22,7 @@ def read_toml(path: Path, what: str, help: str) -> dict[str, Any]:
         raise ValueError(f"{what} must be a TOML file; {path} is a folder")
     toml = toml_reader(f"{what} file")
     try:
-        return toml.loads(path.read_text(encoding="utf8"))  # type: ignore[no-any-return]
+        return toml.loads(path.read_text(encoding="utf-8-sig"))  # type: ignore[no-any-return]
     except FileNotFoundError:
         raise FileNotFoundError(f"no {what.removeprefix('a ')} file at {path}; {help}") from None
     except UnicodeDecodeError as error:

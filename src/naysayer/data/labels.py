@@ -82,6 +82,41 @@ def read_labels(
     return (indices[:, None] == np.arange(len(names)) if silent else indices), names, said
 
 
+def hardly_named(y_bar: NDArray[Any], classes: Sequence[str], times: NDArray[Any] | None = None) -> list[str]:
+    """Warn of classes that one label of many names, or none: a slip, or a file cut short, makes such a class.
+
+    Parameters
+    ----------
+    y_bar, classes : as :func:`read_labels` gives them.
+    times : how often each label occurs; once if None.
+
+    Examples
+    --------
+    >>> hardly_named(np.array([0, 1, 2] * 20 + [3]), ["cat", "cow", "dog", "do"])[0][:39]
+    "class 'do' is named by 1 of 61 labels; "
+    """
+    n_classes = len(classes)
+    each = np.ones(len(y_bar), dtype=np.int64) if times is None else times
+    if y_bar.ndim == 1:
+        ruled = said = np.bincount(y_bar, weights=each, minlength=n_classes)
+    else:
+        is_not = 2 * y_bar.sum(axis=1) <= n_classes
+        ruled = np.array([each[column & is_not].sum() for column in y_bar.T])
+        said = ruled + [each[~column & ~is_not].sum() for column in y_bar.T]
+    if n_classes < 3 or ruled.sum() < _MANY * n_classes:  # else chance may do so
+        return []
+    n = int(each[says_something(y_bar)].sum())
+    return [
+        f"class {name!r} is named by {int(count)} of {n:,} labels; since it is hardly ever ruled out, most rows seem "
+        f"to be of it; if it is a slip, correct that, or list the classes without it (--classes)"
+        for name, count in zip(classes, said)
+        if count < 2
+    ]
+
+
+_MANY = 10  # labels per class
+
+
 def says_something(y_bar: NDArray[Any]) -> NDArray[np.bool_]:
     """Tell which labels rule out any class, (N,)."""
     return np.asarray(y_bar.any(axis=1)) if y_bar.ndim == 2 else np.ones(len(y_bar), dtype=bool)

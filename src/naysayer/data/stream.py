@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysayer.common.checks import check_count, near
-from naysayer.data.labels import kind_of, read_labels
+from naysayer.data.labels import hardly_named, kind_of, read_labels
 from naysayer.data.tables import DataTable, arrow_column, check_delimiter, csv_blocks, is_index, parsing, some
 from naysayer.engine.stream import MEMORY
 from naysayer.labels.reading import named_classes
@@ -195,8 +195,10 @@ class TableShards:
         for path in self.files:
             with self._open(path) as file:
                 names, _ = next(csv_blocks(file, path, self._separator(path)), ([], []))
+            if not names:
+                raise ValueError(f"{path} must hold a table; it is empty")
             columns = columns or names
-            if names != columns or not names:
+            if names != columns:
                 raise ValueError(f"{path} must have the columns of {self.files[0]}, {some(columns)}; got {some(names)}")
         repeated = [name for name, count in Counter(columns).items() if count > 1]
         if repeated:
@@ -435,6 +437,8 @@ class StreamLabels:
                         f"column {column!r} must hold labels, which repeat themselves; got more than {most:,} "
                         f"different values; is it the right column?"
                     )
+        if not sum(self.sizes):
+            raise ValueError("a stream must hold at least one row; got only the names of columns")
         distinct = np.empty(len(seen), dtype=object)
         distinct[:] = list(self._place)
         try:
@@ -447,6 +451,11 @@ class StreamLabels:
             name, row = seen[int(at[1])]
             raise ValueError(f"{name}: {str(error).replace(at[0], f'at row {row}')}") from None
         self.said = self._sentence(counts, ordinary)
+        self._times = np.array([counts[value] for value in self._place], dtype=np.int64)
+
+    def hardly_named(self) -> list[str]:
+        """Warn of classes that hardly any label names, as :func:`naysayer.data.labels.hardly_named` does."""
+        return hardly_named(self._y_bar, self.classes, self._times)
 
     def _most(self, classes: Sequence[Any] | None) -> int:
         """How many different labels there may be: more of them if they are sets of far fewer classes."""

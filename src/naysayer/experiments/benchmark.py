@@ -264,6 +264,9 @@ def list_runs(
         raise ValueError(f"the share held out must be from 0 up and below 0.5; got {held_out:g}")
     if seeds > DRAWS:
         raise ValueError(f"seeds must be at most {DRAWS}, for each of which the test images have labels; got {seeds}")
+    for rate in rates or ():
+        if not 0 < rate < math.inf:
+            raise ValueError(f"a learning rate must be a number above 0; got {rate:g}")
     for name in labels or ():
         if name not in LABELLINGS:
             raise ValueError(f"labels must be one of {', '.join(LABELLINGS)}; got {near(name, LABELLINGS)}")

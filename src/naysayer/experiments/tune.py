@@ -118,6 +118,7 @@ class Tuned(NamedTuple):
     accuracy: Interval  # of the model, from labels that had no part in the search
     n_judges: int
     rows: list[Row]
+    learned: NDArray[np.int64]  # the rows of the table that the model learned from
 
 
 # ---- what is searched --------------------------------------------------------------------------------------------
@@ -260,7 +261,7 @@ def tune(
     search.finish(winner, accuracy, len(judges))
     for row in final:
         workers.forget(search.task(row.trial, 1.0, shared))
-    return Tuned(winner.trial, model, accuracy, len(judges), search.rows)
+    return Tuned(winner.trial, model, accuracy, len(judges), search.rows, rows)
 
 
 def _deal(y_bar: NDArray[Any], judge: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from naysayer.common.checks import near
 from naysayer.data.items import IMAGE_ENDINGS
-from naysayer.data.tables import DataTable, day_of, days_of, number_of, numbers_of, says_code, says_id, texts_of
+from naysayer.data.tables import (
+    DataTable,
+    day_of,
+    days_of,
+    is_number,
+    number_of,
+    numbers_of,
+    says_code,
+    says_id,
+    texts_of,
+)
 from naysayer.features.blocks import ColumnBlock, Features, PhotoBlock, TextBlock, balance, block_from_dict
 from naysayer.features.texts import FOR_ENGLISH
 from naysayer.labels.checks import alike
@@ -25,6 +35,7 @@ _MOST_CATEGORIES = 100
 _MANY = 20  # rows from which values that never repeat are no chance
 _MANY_MORE = 100  # rows from which that is said of whole numbers with gaps, which amounts of money are, too
 _FARTHEST = 1e6  # standard deviations; beyond it a value is cut, so that float32 holds it
+_FEW_OTHERS = 0.2  # share of values that are no numbers, up to which they look like slips or signs of a missing value
 _SEVERAL = 4  # words per text, on average, from which texts are read and not left out
 
 
@@ -313,6 +324,13 @@ def _read_texts(name: str, table: DataTable, kind: str | None) -> _Reading:
     if kind is None and n_distinct == n_known > 1 and says_id(name):
         return _Reading("left out: an id, different in every row", None, is_id=True)
     warnings = [f"column {name!r} looks as if it held {what}" for pattern, what in _ODD if _all_match(pattern, counts)]
+    others = [text for text in counts if text is not None and not is_number(text)]
+    n_others = sum(counts[text] for text in others)
+    if kind is None and n_known >= _MANY and 0 < n_others <= _FEW_OTHERS * n_known:
+        warnings.append(
+            f"column {name!r} is not read as a number, as {n_others:,} of its {n_known:,} values are none, such as "
+            f"{others[0]!r}; leave these empty, or make it categorical (--categorical)"
+        )
     unique = n_distinct == n_known >= _MANY
     if kind is None and (unique or (n_distinct > _MOST_CATEGORIES and 2 * n_distinct > n_known)):
         said = f"left out: {n_distinct} different texts in {n_known} rows"

@@ -25,6 +25,8 @@ def check_classes(y: Any, n_classes: int | None, *, name: str) -> NDArray[np.int
         raise ValueError(f"`{name}` must have one dimension; got shape {y.shape}")
     if len(y) == 0:
         raise ValueError(f"`{name}` must hold at least one label; got none")
+    if y.dtype == object and all(map(_is_whole, y)):  # of a data frame with other columns
+        y = np.array(y.tolist())
     if y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all():
         y = y.astype(np.int64)
     if y.dtype.kind not in "iu":
@@ -44,7 +46,13 @@ def _kind(y: NDArray[Any]) -> str:
     if y.dtype.kind == "f":
         i = int(np.argmax(~(np.isfinite(y) & (y == np.floor(y)))))
         return f"{y[i]} at row {i}"
-    return f"values such as {y.tolist()[0]!r}" if y.dtype.kind in "OUS" else f"dtype {y.dtype}"
+    if y.dtype.kind not in "OUS":
+        return f"dtype {y.dtype}"
+    return f"values such as {next((value for value in y.tolist() if not _is_whole(value)), y[0])!r}"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def check_labels(y_bar: Any, n_classes: int | None = None) -> tuple[NDArray[Any], int]:

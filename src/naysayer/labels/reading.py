@@ -13,6 +13,8 @@ _NAME = r'\s*(?:"((?:[^"]|"")*)"|(.*?))\s*'  # in quotes, in which "" is one quo
 _MARKED = re.compile(rf"!{_NAME}(?=\s!|$)", re.DOTALL)
 _LISTED = re.compile(rf"(?:^|\|){_NAME}(?=\||$)", re.DOTALL)
 
+_SLIP = re.compile(r"[,;]$|.!\S")  # in a name without quotes: something else than a space may separate two
+
 
 def ruled_out(labels: Iterable[Any], classes: Sequence[Any]) -> NDArray[np.bool_]:
     """Read labels written as text (or as collections of candidate classes) into a ruled-out matrix.
@@ -43,7 +45,7 @@ def ruled_out(labels: Iterable[Any], classes: Sequence[Any]) -> NDArray[np.bool_
            [ True, False, False],
            [False, False, False]])
     """
-    if isinstance(classes, str) or not np.iterable(classes):
+    if isinstance(classes, (str, set, frozenset)) or not np.iterable(classes):  # a set has no order
         raise ValueError(f"`classes` must be a list of class values; got {classes!r}")
     names = [str(value) for value in classes]
     column = {name: k for k, name in enumerate(names)}
@@ -54,6 +56,9 @@ def ruled_out(labels: Iterable[Any], classes: Sequence[Any]) -> NDArray[np.bool_
         raise ValueError(f"`classes` must hold at least 2 classes; got {len(names)}")
     if isinstance(labels, str):
         raise ValueError("`labels` must be a sequence of labels; got one text; write [text]")
+    if not np.iterable(labels) or getattr(labels, "ndim", 1) != 1:  # of a data frame the names of columns would be read
+        got = f"shape {labels.shape}; pass one column" if hasattr(labels, "shape") else repr(labels)
+        raise ValueError(f"`labels` must be a sequence of labels; got {got}")
     place: dict[str, int] = {}
     rows: list[NDArray[np.bool_]] = []  # of labels that differ
     places = []
@@ -124,7 +129,8 @@ def named_classes(labels: Iterable[Any]) -> set[str]:
     """Collect the class names that labels mention, in the forms that :func:`ruled_out` reads.
 
     A name without quotes that holds spaces is believed where it stands alone, ``"!New York"``. Among others it must
-    occur alone, too, or in quotes: ``"!cat dog !cow"`` may be a slip.
+    occur alone, too, or in quotes: ``"!cat dog !cow"`` may be a slip. So may ``"!cat, !dog"`` and ``"!cat!dog"``: a
+    name that ends in a comma, or has a mark within, is believed in quotes alone.
 
     Examples
     --------
@@ -144,7 +150,9 @@ def named_classes(labels: Iterable[Any]) -> set[str]:
         seen.add(text)
         names = _split(text)
         for name, quoted in names:
-            if quoted or " " not in name or not text.startswith("!"):
+            if text.startswith("!") and not quoted and _SLIP.search(name):
+                doubtful.setdefault(name, (text, i))
+            elif quoted or " " not in name or not text.startswith("!"):
                 sure.add(name)
             else:
                 (doubtful if len(names) > 1 else alone).setdefault(name, (text, i))
