@@ -1216,6 +1216,12 @@ def test_a_bar_moves_once_an_epoch(tmp_path):
     ("options", "words"),
     [
         ({"seeds": []}, "`seeds` must hold at least one seed"),
+        ({"seeds": 3}, "`seeds` must hold a whole number for each run; got 3"),
+        ({"seeds": ["a"]}, "`seeds` must hold a whole number for each run; got ['a']"),
+        (
+            {"schedule": "cosine"},
+            "`schedule` must be None, or a function from the epoch to a factor",
+        ),
         ({"optimizer": "lion"}, "`optimizer` must be one of adam, adamw, sgd, nesterov; got 'lion'"),
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1; got 0"),
         ({"batch_size": 2.5}, "`batch_size` must be a whole number of at least 1; got 2.5"),
@@ -1231,6 +1237,13 @@ def test_a_bar_moves_once_an_epoch(tmp_path):
 def test_settings_refused(options, words):
     with raises(words):
         make(**options)
+
+
+def test_what_is_no_network_or_objective_is_refused():
+    with raises("`network` must be a module, or a function that builds one; got 'mlp'"):
+        make("mlp")
+    with raises("`objective` must be an objective, or one per run; got 'forward'; naysayer.objectives.make builds one"):
+        make(objective="forward")
 
 
 def test_a_missing_accelerator_is_named(monkeypatch):
@@ -1294,6 +1307,14 @@ SAYS_LITTLE = np.eye(3, dtype=bool)[np.arange(240) % 3] & (np.arange(240) > 8)[:
         ({"y_bar": SAYS_LITTLE, "sample_weight": np.arange(240) < 9}, "one row whose `sample_weight` is above 0"),
         ({"test": (np.zeros((10, 4), dtype="float32"), np.zeros(11, dtype=int))}, "`test` must"),
         ({"test": (np.zeros((10, 4), dtype="float32"), np.zeros(9, dtype=int))}, "`test` must"),
+        (
+            {"test": (np.zeros((9, 5), dtype="float32"), np.zeros(9, dtype=int))},
+            "`test` must have inputs of the shape",
+        ),
+        (
+            {"test": (np.zeros((3, 4), dtype="float32"), [1, 2, 3])},
+            "`test[1]` must hold classes 0 to 2; got 3",
+        ),
         ({"y_bar": ["cat"] * 240}, "`y_bar` must"),
         ({"X": np.zeros(240, dtype="float32")}, "`X` must"),
         ({"patience": 0}, "`patience` must"),

@@ -131,16 +131,19 @@ class Population:
         reduce: Reduce | None = None,
         device: str | torch.device = "auto",
     ) -> None:
-        if len(seeds) == 0:
-            raise ValueError("`seeds` must hold at least one seed")
+        self.seeds = _whole(seeds)
         if optimizer not in OPTIMIZERS:
             raise ValueError(f"`optimizer` must be one of {', '.join(OPTIMIZERS)}; got {optimizer!r}")
         if precision not in PRECISIONS:
             raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}; got {precision!r}")
         if not 0 <= number(momentum) < 1:
             raise ValueError(f"`momentum` must be from 0 up and below 1; got {momentum!r}")
-        self.n_runs = len(seeds)
-        self.seeds = [int(s) for s in seeds]
+        if schedule is not None and not callable(schedule):
+            raise ValueError(
+                f"`schedule` must be None, or a function from the epoch to a factor, as naysayer.engine.schedules has; got "
+                f"{schedule!r}"
+            )
+        self.n_runs = len(self.seeds)
         self.lr = self._per_run(lr, "lr")
         self.weight_decay = self._per_run(weight_decay, "weight_decay")
         self.optimizer, self.momentum, self.schedule = optimizer, momentum, schedule
@@ -186,6 +189,11 @@ class Population:
     def _own(self, objective: Objective | Sequence[Objective]) -> list[Objective]:
         """Give each run its objective, on the device; what several runs share is copied once."""
         given = [objective] * self.n_runs if isinstance(objective, Objective) else list(objective)
+        if not all(isinstance(one, Objective) for one in given):
+            raise ValueError(
+                f"`objective` must be an objective, or one per run; got {objective!r}; naysayer.objectives.make builds "
+                f"one by its name"
+            )
         if len(given) != self.n_runs or len({o.n_classes for o in given}) != 1:
             raise ValueError(
                 f"`objective` must be one objective, or one per run with the same number of classes each; "
@@ -215,6 +223,8 @@ class Population:
     @staticmethod
     def _start(network: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
         """Build one run's module from its seed, leaving torch's global generator as it was."""
+        if not callable(network):
+            raise ValueError(f"`network` must be a module, or a function that builds one; got {network!r}")
         with process.seeded(seed):
             module = copy.deepcopy(network) if isinstance(network, nn.Module) else network()
         if not isinstance(module, nn.Module):
@@ -578,6 +588,17 @@ def logits_of(module: nn.Module, parameters: Tensors, buffers: Tensors, X: Any) 
                 for part in x.split(size)
             ]
         )
+
+
+def _whole(seeds: Sequence[int]) -> list[int]:
+    """Check the seeds, one per run."""
+    try:
+        whole = [int(seed) for seed in seeds]
+    except (TypeError, ValueError):
+        raise ValueError(f"`seeds` must hold a whole number for each run; got {seeds!r}") from None
+    if not whole:
+        raise ValueError("`seeds` must hold at least one seed")
+    return whole
 
 
 def _each(

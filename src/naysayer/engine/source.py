@@ -21,7 +21,7 @@ from naysayer import risk
 from naysayer.common.checks import to_numpy
 from naysayer.engine import kernels
 from naysayer.engine.augment import hash_bits
-from naysayer.labels.checks import check_labels, check_weight
+from naysayer.labels.checks import check_classes, check_labels, check_weight
 from naysayer.labels.weights import count_labels, is_sets
 
 Reduce = Callable[[Tensor], Tensor]
@@ -297,10 +297,6 @@ def resident(
     n_labels = labels.shape[-1] if labels.ndim == 2 and labels.dtype != bool else len(labels)
     if n_labels != len(inputs):
         raise ValueError(f"`X` and `y_bar` must have the same number of rows; got {len(inputs)} and {n_labels}")
-    if test is not None and len(test[0]) != len(test[1]):
-        raise ValueError(
-            f"`test` must have the same number of inputs and classes; got {len(test[0])} and {len(test[1])}"
-        )
     weight = None if sample_weight is None else check_weight(sample_weight, len(inputs))
     counts = labels.any(axis=1) if labels.dtype == bool else np.ones(len(inputs), dtype=bool)
     counts &= True if weight is None else weight > 0
@@ -313,7 +309,7 @@ def resident(
         n_classes,
         rows=_check_rows(rows, counts, n_runs, "rows"),
         validation_rows=_check_rows(validation_rows, counts, n_runs, "validation_rows"),
-        test=test,
+        test=None if test is None else _check_test(*test, inputs, n_classes),
         sample_weight=weight,
     )
 
@@ -331,6 +327,19 @@ def _check_labels(y_bar: Any, n: int, n_classes: int, n_runs: int) -> Any:
     if len(y) != n_runs:
         raise ValueError(f"`y_bar` with one row per run must have {n_runs} rows; got shape {y.shape}")
     return np.stack([check_labels(row, n_classes)[0] for row in y])
+
+
+def _check_test(X: Any, y_true: Any, inputs: Tensor, n_classes: int) -> tuple[Any, Any]:
+    """Check what is scored beside the training: inputs like those that are trained on, and their classes."""
+    if len(X) != len(y_true):
+        raise ValueError(f"`test` must have the same number of inputs and classes; got {len(X)} and {len(y_true)}")
+    scored = as_inputs(X)
+    if scored.shape[1:] != inputs.shape[1:]:
+        raise ValueError(
+            f"`test` must have inputs of the shape {tuple(inputs.shape[1:])}, as `X` has them; got "
+            f"{tuple(scored.shape[1:])}"
+        )
+    return scored, check_classes(y_true, n_classes, name="test[1]")
 
 
 def _check_rows(rows: Any, counts: NDArray[np.bool_], n_runs: int, name: str) -> Any:
