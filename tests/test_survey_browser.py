@@ -420,6 +420,46 @@ def test_a_refusal_is_told(visit, store):
     one.page.wait_for_selector("#status:has-text('This could not be stored: the survey has ended')")
     assert store.count() == 0
     assert one.page.is_hidden("#thanks")
+    one.page.unroute("**/answers")
+    one.page.get_by_role("button", name="Answer again").click()
+    one.page.wait_for_selector("#ask:not([hidden])")
+    assert json.loads(one.kept())["session"] == {}
+    one.choose(SURVEY.questions[0], 1)
+    one.review()
+    one.send()
+    assert store.count() == 1
+
+
+def test_a_letter_that_the_questions_do_not_fit_any_more_is_not_sent(visit, store):
+    """Until somebody has answered, questions may change; such a letter can be neither shown nor stored."""
+    one = visit()
+    (key,) = one.page.evaluate("[`naysayer ${document.querySelector('main').dataset.path}`]")
+    for answers in ({"complement": {"drawn": "id-complement0-zq"}}, {"public": {"is": "gone"}}, {"gone": {"is": "a"}}):
+        letter = json.dumps({"id": "0" * 32, "answers": answers})
+        one.page.evaluate("([key, letter]) => sessionStorage.setItem(key, letter)", [key, letter])
+        one.page.reload()
+        one.page.wait_for_selector("#ask:not([hidden])")
+        assert json.loads(one.kept())["session"] == {}
+    one.choose(SURVEY.questions[1], 1)
+    letter = one.review()
+    one.send()
+    assert one.bodies() == [letter]
+
+
+def test_a_sending_that_hangs_while_another_arrives_changes_nothing(visit, store):
+    one = visit()
+    one.choose(SURVEY.questions[0], 1)
+    one.review()
+    held = []
+    one.page.route("**/answers", lambda route: route.continue_() if held else held.append(route))
+    with one.page.expect_request("**/answers"):
+        one.page.click("#send")
+    one.page.evaluate("dispatchEvent(new Event('online'))")
+    one.page.wait_for_selector("#thanks:not([hidden])")
+    with one.page.expect_event("requestfailed"):
+        held[0].abort()
+    assert one.page.evaluate("document.getElementById('send').textContent") == "Send this", "nothing is left to send"
+    assert store.count() == 1
 
 
 def test_a_browser_that_stores_nothing_can_answer(visit, store):
