@@ -489,6 +489,9 @@ def test_the_survey_can_be_answered_by_keyboard(visit, store):
     assert [o.get_attribute("tabindex") for o in one.options(question).all()] == ["-1"] * 4 + ["0"]
     group = page.get_by_role("radiogroup", name="What about complement?")
     assert group.get_by_role("radio", checked=True).inner_text() == "Words complement4 qz"
+    for name, kind in (("complement", "Private"), ("public", "Stored as you answer it")):
+        described = page.get_by_role("radiogroup", name=f"What about {name}?").get_attribute("aria-describedby")
+        assert page.locator(f"#{described}").inner_text() == kind
     page.locator("#to-review").focus()
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.textContent") == "This is all that will be sent"
