@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from browser import DESKTOP, PHONE, chromium, served
+from browser import CONTRAST, DESKTOP, PHONE, chromium, served
 from helpers import assert_frequencies
 from naysayer.survey.app import make_app
 from naysayer.survey.questions import Option, Survey, SurveyQuestion
@@ -572,3 +572,18 @@ def test_pages_fit_the_screen_and_the_owner_sees_results(browser, visit, store, 
     page.wait_for_url("**/results?rows=complement&columns=calibrated*")
     assert page.locator(".cross tbody tr").count() == 5
     assert fits()
+
+
+def test_every_cell_of_a_table_can_be_read_in_the_dark(browser, store, address):
+    page, origin = browser.new_page(color_scheme="dark"), address.split("/s/")[0]
+    for i in range(40):
+        store.add(f"{i:032x}", {"public": {"is": "id-public0-zq"}, "complement": {"not": f"id-complement{i % 5}-zq"}})
+    page.route("**/results/prediction/*", lambda route: route.fulfill(body="<p>Learned elsewhere.</p>"))
+    page.goto(f"{origin}/join#{store.new_link()}")
+    page.wait_for_url("**/results")
+    assert page.locator(".cross td b").count() == 5
+    for level in range(11):
+        cells = "[...document.querySelectorAll('.cross td b')].map((b) => b.parentElement)"
+        page.evaluate(f"{cells}.forEach((cell) => (cell.className = 'level-{level}'))")
+        assert [words for words in page.evaluate(CONTRAST) if words[0] < 4.5] == []
+    page.close()
