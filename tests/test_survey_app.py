@@ -296,6 +296,13 @@ def owner(client, store):
     return client
 
 
+def test_the_mark_of_every_page_leads_somewhere(owner, store):
+    """Nothing is at the site's start, where other apps have theirs."""
+    link = f"/s/{store.key}"
+    for path, to in ((link, link), (f"{link}/privacy", link), ("/results", "/results")):
+        assert re.search(r'<a class="mark" href="([^"]+)"', owner.get(path).text)[1] == to
+
+
 def fill(store, n, seed=0):
     """Store n respondents' answers, the draws made here; give their true ones."""
     rng = np.random.default_rng(seed)
