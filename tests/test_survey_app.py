@@ -352,8 +352,18 @@ def test_a_table_says_who_is_not_in_it(owner, store):
         store.add(f"{i:032x}", age | {"vote": {"not": f"v{i % 4}"}})
     page = owner.get("/results?rows=vote&columns=age").text
     assert "13 people who answered both are not in this table" in page
+    assert "A dash stands for a group of fewer than 10 people." in page
     assert page.count('<td class="none"') == 4
     assert "n = 50" not in page
+
+
+def test_a_table_says_what_the_dashes_of_an_empty_group_are(owner, store):
+    for i in range(60):
+        store.add(f"{i:032x}", {"age": {"is": f"a{i % 2}"}, "vote": {"not": f"v{i % 4}"}})
+    page = owner.get("/results?rows=vote&columns=age").text
+    assert page.count('<td class="none"') == 4
+    assert "A dash stands for a group of fewer than 10 people." in page
+    assert "not in this table" not in page
 
 
 def test_a_question_alone_has_no_table(tmp_path):
