@@ -401,7 +401,7 @@ def test_two_public_questions_have_no_table(tmp_path):
 
 def test_numbers_for_people():
     assert [percent(v) for v in (-0.3, 0.004, 0.255, 1.7)] == ["0%", "0%", "26%", "100%"]
-    assert [points(v) for v in (-0.034, -0.003, 0.1)] == ["−3", "0", "10"]
+    assert [points(v) for v in (-0.034, -0.003, 0.1, 2.4, -3.1)] == ["−3", "0", "10", "100", "−100"]
 
 
 # ---- nothing else is kept -------------------------------------------------------------------------------------

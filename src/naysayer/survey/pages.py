@@ -79,8 +79,8 @@ def share_number(value: float) -> float:
 
 
 def points(value: float) -> str:
-    """A difference of shares in whole points."""
-    return f"{round(100 * value)}".replace("-", "−")
+    """A difference of shares in whole points; what cannot be is shown as the nearest that can."""
+    return f"{round(100 * min(1.0, max(-1.0, value)))}".replace("-", "−")
 
 
 pages = Pages(
