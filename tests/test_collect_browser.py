@@ -259,6 +259,20 @@ def test_with_enough_questions_at_hand_a_network_that_returns_fetches_none(brows
         assert_true_answers(store, 8)
 
 
+def test_the_page_does_not_call_itself_offline_once_questions_come_again(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        tab.page.wait_for_load_state("networkidle")
+        for path in ("next?*", "progress"):
+            tab.page.route(f"**/api/{path}", lambda route: route.abort())
+        tab.press(9)
+        tab.sent()
+        tab.until("document.querySelector('#notice').textContent.startsWith('Offline')")
+        tab.page.unroute("**/api/next?*")
+        tab.page.evaluate("dispatchEvent(new Event('online'))")
+        tab.until("!document.querySelector('#notice').textContent.startsWith('Offline')")
+
+
 def test_without_network_and_out_of_questions_the_page_waits_and_goes_on(browser, store):
     with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
         tab.ready()

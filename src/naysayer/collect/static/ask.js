@@ -161,6 +161,7 @@ async function refill() {
     const holding = held().slice(-100).map((id) => `&holding=${id}`);
     const { questions } = await call(`/api/next?n=${FULL - queue.length}&device=${device}${holding.join("")}`);
     outbox.offline = false;
+    tell();
     const known = new Set(held());
     const fresh = questions.filter((question) => !known.has(question.id));
     queue.push(...fresh);
