@@ -677,6 +677,28 @@ def test_guidelines_are_one_key_away(browser, large, device):
         assert list(store.standing()) == []
 
 
+def test_on_a_slow_network_guidelines_are_of_the_class_that_is_asked_about(browser, large):
+    store, guidelines = large
+    make = partial(make_app, store, guidelines=guidelines)
+    with served(make) as site, Tab(browser, site.origin) as tab:
+        held = []
+        tab.ready()
+        tab.page.route("**/api/guidelines", lambda route: held.append(route))
+        tab.page.keyboard.press("g")
+        sheet = tab.page.get_by_role("dialog", name="Guidelines")
+        sheet.get_by_text("One moment").wait_for()
+        tab.page.keyboard.press("g")
+        before = tab.page.locator("#question strong").inner_text()
+        while (name := tab.page.locator("#question strong").inner_text()) == before:
+            tab.page.keyboard.press(" ")
+        tab.page.keyboard.press("g")
+        for late in reversed(held):
+            late.fulfill(json={"text": "", "classes": []})
+            sheet.locator("section.now").wait_for()
+        tab.page.wait_for_load_state("networkidle")
+        assert sheet.locator("section.now").inner_text().startswith(name)
+
+
 def test_two_devices_of_one_person_get_different_questions(browser, store):
     with served(lambda site: make_app(store, site), tokens=True) as site:
         ann, token = invite_to(store, "Ann")
