@@ -1015,6 +1015,7 @@ def test_the_owner_looks_through_the_items_and_removes_one(browser, store):
         tab.page.get_by_role("dialog").get_by_role("button", name="Remove").click()
         tab.page.get_by_text(f"Removed {name} and 1 answer.").wait_for()
         assert (store.n_items(), store.progress().answers) == (119, 2)
+        assert tab.page.evaluate("document.activeElement.id") == "range"  # the button that was pressed is gone
         tab.page.get_by_label("Name").fill(name)
         tab.page.get_by_label("State").select_option("")
         tab.page.get_by_label("Person").select_option("")

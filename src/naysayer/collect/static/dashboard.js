@@ -261,6 +261,7 @@ function links({ people }) {
   const now = JSON.stringify(shown.map(({ id, name, ended }) => [id, name, ended]));
   if (linked === now) return;
   linked = now;
+  const here = page["people-list"].contains(document.activeElement);
   page["people-list"].replaceChildren(...shown.map((one) => {
     const row = element("li", "", element("span", one.ended ? "soft" : "", one.ended ? `${one.name} (ended)` : one.name));
     if (!one.ended) {
@@ -271,6 +272,7 @@ function links({ people }) {
     }
     return row;
   }));
+  if (here) page["people-title"].focus(); // its button is gone
 }
 
 page.invite?.addEventListener("submit", (event) => {
