@@ -135,3 +135,24 @@ def test_the_list_of_links_keeps_the_focus_and_what_went_wrong_stays_told(browse
         tab.page.get_by_text("Ben (ended)").wait_for()
         assert tab.page.evaluate("document.activeElement.id") == "people-title"
         tab.errors.clear()  # the browser notes the refusal
+
+
+def test_a_second_press_on_a_slow_network_makes_no_second_link(browser, store):
+    link = "/join#" + store.new_link(owner_of(store).id)
+    with served(lambda site: make_app(store, site), tokens=True) as site, Tab(browser, site.origin, link) as tab:
+        held = []
+        tab.page.wait_for_selector("#dashboard[aria-busy=false]")
+        tab.page.route("**/api/invite", lambda route: held.append(route))
+        tab.page.get_by_label("Name").fill("Ben")
+        with tab.page.expect_request("**/api/invite"):
+            tab.page.get_by_label("Name").press("Enter")
+        tab.page.get_by_label("Name").press("Enter")
+        tab.page.evaluate("fetch('/api/progress')")  # what the second press sends is on its way before this
+        for one in held:
+            one.continue_()
+        tab.page.get_by_role("button", name="End the link of Ben").wait_for()
+        tab.page.unroute("**/api/invite")
+        tab.page.get_by_label("Name").fill("Cem")
+        tab.page.get_by_label("Name").press("Enter")
+        tab.page.get_by_role("button", name="End the link of Cem").wait_for()
+        assert len([r for r in tab.requests if r.url.endswith("/api/invite")]) == 2

@@ -275,10 +275,14 @@ function links({ people }) {
   if (here) page["people-title"].focus(); // its button is gone
 }
 
-page.invite?.addEventListener("submit", (event) => {
+let inviting = false; // a second press on a slow network would make a second link
+
+page.invite?.addEventListener("submit", async (event) => {
   event.preventDefault();
+  if (inviting) return;
+  inviting = true;
   const field = page["invite-name"];
-  act(async () => {
+  await act(async () => {
     const name = field.value.trim();
     const { link, known } = await call("/api/invite", { name });
     page["invite-known"].hidden = !known;
@@ -287,6 +291,7 @@ page.invite?.addEventListener("submit", (event) => {
     page["new-links"].prepend(made);
     field.value = "";
   });
+  inviting = false;
 });
 
 async function act(what) {
