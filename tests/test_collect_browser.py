@@ -375,6 +375,21 @@ def test_of_many_answers_only_the_one_that_cannot_be_taken_is_dropped(browser, s
         tab.errors.clear()
 
 
+def test_a_button_keeps_the_focus_while_the_next_question_is_on_its_way(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        tab.page.wait_for_load_state("networkidle")
+        tab.page.route("**/api/next?*", lambda route: route.abort())
+        tab.page.locator("#skip").focus()
+        while tab.page.evaluate("document.querySelector('#ask').dataset.state") == "asking":
+            tab.page.keyboard.press("Enter")
+        tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        tab.page.unroute("**/api/next?*")
+        tab.page.evaluate("dispatchEvent(new Event('online'))")
+        tab.ready()
+        assert tab.page.evaluate("document.activeElement.id") == "skip"
+
+
 def test_when_all_is_decided_the_page_says_so(browser, tmp_path):
     with Store.open(tmp_path / "few.db", project=Project(CLASSES, repeat_share=0.0)) as store:
         store.register(text_item(f"Number {i} is a {CLASSES[i]}.", f"{i}") for i in range(3))
