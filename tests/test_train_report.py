@@ -260,6 +260,7 @@ def test_records_are_rows(made):
     assert "left out: it is the same in every row" in seen.sections["What the model sees"]
     assert "Map of the features" not in seen.sections  # there is one number only
     assert "1 number." in seen.sections["What the model sees"]
+    assert re.search(r"\bnumber per row\s+1\b", seen.text)
 
 
 def test_many_classes_and_columns_are_cut(tmp_path, made):

@@ -87,7 +87,8 @@ class Report:
         facts = {self.many: self.evidence.n_examples, "with a label": self.evidence.n_labelled}
         if "n_answers" in self.trained.about:
             facts["answers"] = self.trained.about["n_answers"]
-        facts |= {"classes": len(self.classes), f"numbers per {self.one}": self._numbers()}
+        number = "number" if self._numbers() == 1 else "numbers"
+        facts |= {"classes": len(self.classes), f"{number} per {self.one}": self._numbers()}
         tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{number:,}</dd></div>" for name, number in facts.items())
         said = self.evidence.said[:1].upper() + self.evidence.said[1:]
         return (
