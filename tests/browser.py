@@ -163,6 +163,38 @@ WIDER = """(on) => {
   if (on) sheet.replaceSync("* { letter-spacing: 0.12em !important; word-spacing: 0.16em !important; }");
   document.adoptedStyleSheets = [sheet];
 }"""
+# The contrast of each text with what is behind it, by WCAG 2.2; half-transparent grounds are laid over those below.
+CONTRAST = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const read = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
+  const behind = (e) => {
+    const own = read(getComputedStyle(e).backgroundColor);
+    return own[3] === 1 || !e.parentElement ? own : over(own, behind(e.parentElement));
+  };
+  const faint = (e) => e ? getComputedStyle(e).opacity * faint(e.parentElement) : 1;
+  const linear = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = (c) => c.slice(0, 3).map((v) => linear(v / 255))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode()); ) {
+    const e = node.parentElement;
+    if (!node.textContent.trim() || e.closest("svg, style")) continue;
+    const ground = behind(e), [r, g, b, alpha] = read(getComputedStyle(e).color);
+    const ink = over([r, g, b, alpha * faint(e)], ground);
+    const [dark, bright] = [light(ink), light(ground)].sort((one, other) => one - other);
+    const ratio = (bright + 0.05) / (dark + 0.05);
+    found.push([ratio, node.textContent.trim().slice(0, 40)]);
+  }
+  return found;
+}"""
 
 
 def unfit(page: Any) -> list[str]:

@@ -259,6 +259,20 @@ def test_with_enough_questions_at_hand_a_network_that_returns_fetches_none(brows
         assert_true_answers(store, 8)
 
 
+def test_the_page_does_not_call_itself_offline_once_questions_come_again(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        tab.page.wait_for_load_state("networkidle")
+        for path in ("next?*", "progress"):
+            tab.page.route(f"**/api/{path}", lambda route: route.abort())
+        tab.press(9)
+        tab.sent()
+        tab.until("document.querySelector('#notice').textContent.startsWith('Offline')")
+        tab.page.unroute("**/api/next?*")
+        tab.page.evaluate("dispatchEvent(new Event('online'))")
+        tab.until("!document.querySelector('#notice').textContent.startsWith('Offline')")
+
+
 def test_without_network_and_out_of_questions_the_page_waits_and_goes_on(browser, store):
     with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
         tab.ready()
@@ -359,6 +373,21 @@ def test_of_many_answers_only_the_one_that_cannot_be_taken_is_dropped(browser, s
         assert_true_answers(store, 6)
         assert all("status of 422" in error for error in tab.errors)
         tab.errors.clear()
+
+
+def test_a_button_keeps_the_focus_while_the_next_question_is_on_its_way(browser, store):
+    with served(lambda site: make_app(store, site)) as site, Tab(browser, site.origin) as tab:
+        tab.ready()
+        tab.page.wait_for_load_state("networkidle")
+        tab.page.route("**/api/next?*", lambda route: route.abort())
+        tab.page.locator("#skip").focus()
+        while tab.page.evaluate("document.querySelector('#ask').dataset.state") == "asking":
+            tab.page.keyboard.press("Enter")
+        tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        tab.page.unroute("**/api/next?*")
+        tab.page.evaluate("dispatchEvent(new Event('online'))")
+        tab.ready()
+        assert tab.page.evaluate("document.activeElement.id") == "skip"
 
 
 def test_when_all_is_decided_the_page_says_so(browser, tmp_path):
@@ -661,6 +690,28 @@ def test_guidelines_are_one_key_away(browser, large, device):
         tab.page.keyboard.press("g")
         assert sheet.count() == 0
         assert list(store.standing()) == []
+
+
+def test_on_a_slow_network_guidelines_are_of_the_class_that_is_asked_about(browser, large):
+    store, guidelines = large
+    make = partial(make_app, store, guidelines=guidelines)
+    with served(make) as site, Tab(browser, site.origin) as tab:
+        held = []
+        tab.ready()
+        tab.page.route("**/api/guidelines", lambda route: held.append(route))
+        tab.page.keyboard.press("g")
+        sheet = tab.page.get_by_role("dialog", name="Guidelines")
+        sheet.get_by_text("One moment").wait_for()
+        tab.page.keyboard.press("g")
+        before = tab.page.locator("#question strong").inner_text()
+        while (name := tab.page.locator("#question strong").inner_text()) == before:
+            tab.page.keyboard.press(" ")
+        tab.page.keyboard.press("g")
+        for late in reversed(held):
+            late.fulfill(json={"text": "", "classes": []})
+            sheet.locator("section.now").wait_for()
+        tab.page.wait_for_load_state("networkidle")
+        assert sheet.locator("section.now").inner_text().startswith(name)
 
 
 def test_two_devices_of_one_person_get_different_questions(browser, store):
@@ -979,6 +1030,7 @@ def test_the_owner_looks_through_the_items_and_removes_one(browser, store):
         tab.page.get_by_role("dialog").get_by_role("button", name="Remove").click()
         tab.page.get_by_text(f"Removed {name} and 1 answer.").wait_for()
         assert (store.n_items(), store.progress().answers) == (119, 2)
+        assert tab.page.evaluate("document.activeElement.id") == "range"  # the button that was pressed is gone
         tab.page.get_by_label("Name").fill(name)
         tab.page.get_by_label("State").select_option("")
         tab.page.get_by_label("Person").select_option("")

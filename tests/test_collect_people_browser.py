@@ -34,6 +34,7 @@ def test_the_owner_leaves_out_by_a_click_and_counts_again(browser, store):
         assert "Answered 60 of 60 questions within 0.25 seconds" in row.inner_text()
         tab.page.get_by_role("button", name="Leave out the answers of Bob").click()
         tab.page.get_by_text("1 person is left out.").wait_for()
+        tab.until("document.activeElement.id === 'judged-title'")  # the button that was pressed is gone
         assert list(store.left_out()) == [bob]
         assert store.left_out()[bob].reason.startswith("answered 60 of 60 questions within 0.25 seconds")
         assert "Left out by owner" in row.inner_text()
@@ -78,6 +79,7 @@ def test_the_owner_goes_through_the_queue_and_takes_back(browser, store, options
         assert_fits_everywhere(tab.page, [320, 390, 760, 1280], 800)
         tab.page.get_by_role("button", name="It is: cat").click()
         shown.get_by_text("Animal 1 is a dog.").wait_for()
+        tab.until("document.activeElement.className === 'dispute-item'")  # whoever goes on by keyboard is at the next
         tab.page.get_by_role("button", name="Later").click()
         shown.get_by_text("Animal 2 is a owl.").wait_for()
         another = tab.page.get_by_label("It is another class")
@@ -128,4 +130,29 @@ def test_the_list_of_links_keeps_the_focus_and_what_went_wrong_stays_told(browse
         tab.page.unroute("**/api/dashboard")
         look()
         notice.wait_for(state="hidden")
+        tab.page.get_by_role("button", name="End the link of Ben").press("Enter")
+        tab.page.get_by_role("dialog").get_by_role("button", name="End link").press("Enter")
+        tab.page.get_by_text("Ben (ended)").wait_for()
+        assert tab.page.evaluate("document.activeElement.id") == "people-title"
         tab.errors.clear()  # the browser notes the refusal
+
+
+def test_a_second_press_on_a_slow_network_makes_no_second_link(browser, store):
+    link = "/join#" + store.new_link(owner_of(store).id)
+    with served(lambda site: make_app(store, site), tokens=True) as site, Tab(browser, site.origin, link) as tab:
+        held = []
+        tab.page.wait_for_selector("#dashboard[aria-busy=false]")
+        tab.page.route("**/api/invite", lambda route: held.append(route))
+        tab.page.get_by_label("Name").fill("Ben")
+        with tab.page.expect_request("**/api/invite"):
+            tab.page.get_by_label("Name").press("Enter")
+        tab.page.get_by_label("Name").press("Enter")
+        tab.page.evaluate("fetch('/api/progress')")  # what the second press sends is on its way before this
+        for one in held:
+            one.continue_()
+        tab.page.get_by_role("button", name="End the link of Ben").wait_for()
+        tab.page.unroute("**/api/invite")
+        tab.page.get_by_label("Name").fill("Cem")
+        tab.page.get_by_label("Name").press("Enter")
+        tab.page.get_by_role("button", name="End the link of Cem").wait_for()
+        assert len([r for r in tab.requests if r.url.endswith("/api/invite")]) == 2

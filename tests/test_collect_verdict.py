@@ -75,6 +75,7 @@ def test_all_is_well():
     ("changes", "part", "words"),
     [
         ({"progress__answers": 0}, "known", "Nothing yet: nobody has answered about the 200 items."),
+        ({"progress__answers": 0, "progress__items": 0}, "known", "Nothing yet: there are no items."),
         ({"progress__answers": 0}, "wrong", "Too few answers to tell."),
         ({"progress__answers": 0}, "next", "Answer the first questions, or make links for others below."),
         (

@@ -5,40 +5,10 @@ from __future__ import annotations
 import pytest
 
 import reports
-from browser import assert_fits_everywhere, chromium
+from browser import CONTRAST, assert_fits_everywhere, chromium
 from naysayer.report import write
 
 KINDS = ["table", "photos", "texts"]
-# The contrast of each text with what is behind it, by WCAG 2.2; half-transparent grounds are laid over those below.
-CONTRAST = """() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const read = (colour) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
-    return [r, g, b, a / 255];
-  };
-  const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
-  const behind = (e) => {
-    const own = read(getComputedStyle(e).backgroundColor);
-    return own[3] === 1 || !e.parentElement ? own : over(own, behind(e.parentElement));
-  };
-  const linear = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  const light = (c) => c.slice(0, 3).map((v) => linear(v / 255))
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const found = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node; (node = walker.nextNode()); ) {
-    const e = node.parentElement;
-    if (!node.textContent.trim() || e.closest("svg, style")) continue;
-    const ground = behind(e), ink = over(read(getComputedStyle(e).color), ground);
-    const [a, b] = [light(ink), light(ground)];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    found.push([ratio, node.textContent.trim().slice(0, 40)]);
-  }
-  return found;
-}"""
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import math
+import re
 import signal
 import sqlite3
 import subprocess
@@ -652,9 +653,12 @@ def test_groups_have_the_shares_of_their_members():
 def test_few_answers_are_said_to_be_too_few():
     q = question(5, "complementary")
     rng = np.random.default_rng(0)
-    few = results.shares(q, rng.integers(5, size=40))
-    assert few.warning.startswith("Too few answers to rely on: shares are known within ± ")
-    assert f"about {few.needed:,} answers would give ± 5." in few.warning
+    few = results.shares(q, rng.integers(5, size=400))
+    assert re.match(r"Too few answers to rely on: shares are known within ± [1-4]\d points; ", few.warning)
+    assert f"about {few.needed:,} answers would give ± 5 points." in few.warning
+    fewer = results.shares(q, rng.integers(5, size=30))
+    assert fewer.margin > 0.5
+    assert "shares are hardly known at all; about" in fewer.warning, "± 60 points would be of no share"
     y = rng.integers(5, size=few.needed)
     many = results.shares(q, complement(y, 5, random_state=rng))
     assert many.warning is None

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -234,6 +235,8 @@ def test_the_privacy_page_says_what_holds_with_its_numbers(client, store):
     assert "The ε of this survey sum to 3.5, not counting the complementary labels" in text
     assert "Your device stores 2 of the 6 options, drawn at random: the one you chose is among them" in text
     assert "No result of fewer than 10 people" in text
+    assert "results from before and after you answered differ by your answers" in text
+    assert "only a draw is sent, which by chance may name that option" in text
     assert "reloading the page does not draw again" in text
     assert "With probability 6.3% it is the very option you chose" in text  # 1 / (1 + 2 e²)
     assert "the one you chose with probability 73.1%" in text  # e / (e + 1)
@@ -244,6 +247,27 @@ def test_the_privacy_page_says_what_holds_with_its_numbers(client, store):
     assert [entry["question"].id for entry in entries] == ["vote", "leave", "stole", "wish"]
     assert "complementary" not in entries[2]["needed"], "with two options it is refused"
     assert entries[0]["left"][0] == (1, 3.0, 0.0)
+
+
+def test_what_is_nearly_certain_is_not_said_to_be_certain(tmp_path):
+    """In 0.0001% of draws is not in none of them; nor does a factor of 22,026 hide much."""
+    many = tuple(Option(f"o{k}", f"Option {k}") for k in range(50))
+    modes = (("calibrated", many), ("subset", many), ("randomised_response", many[:2]))
+    questions = tuple(SurveyQuestion(mode[:3], "Which?", options, mode, 10.0) for mode, options in modes)
+    survey = Survey("Odds", "", (*questions, SurveyQuestion("not", "Which?", many[:5], "complementary")), minimum=1)
+    with closing(SurveyStore(tmp_path / "odds.db", survey)) as store:
+        client = TestClient(make_app(survey, store, LOCAL), base_url=LOCAL.origin)
+        page, privacy = (client.get(f"/s/{store.key}{path}").text for path in ("", "/privacy"))
+    assert "In 0.0001% of draws it denies the option that was chosen" in page
+    assert "the chosen option in 99.995% of draws" in page
+    assert "among them in 99.8% of draws, any other in 0.005%" in page
+    assert not re.search(r"\b0(\.0+)?%|\b100(\.0+)?%", page)
+    *others, last = re.split(r'<section class="panel card"', privacy)[1:]
+    for section in others:
+        assert not re.search(r"\b0(\.0+)?%|\b100(\.0+)?%", section)
+        assert "<b>22,026 times</b> more or less likely. So large a factor hides little." in section
+    assert "Option 0: 0%" in last, "a complementary label does rule it out"
+    assert "Results, however few people have answered." in privacy
 
 
 # ---- the owner ------------------------------------------------------------------------------------------------
@@ -296,6 +320,13 @@ def owner(client, store):
     return client
 
 
+def test_the_mark_of_every_page_leads_somewhere(owner, store):
+    """Nothing is at the site's start, where other apps have theirs."""
+    link = f"/s/{store.key}"
+    for path, to in ((link, link), (f"{link}/privacy", link), ("/results", "/results")):
+        assert re.search(r'<a class="mark" href="([^"]+)"', owner.get(path).text)[1] == to
+
+
 def fill(store, n, seed=0):
     """Store n respondents' answers, the draws made here; give their true ones."""
     rng = np.random.default_rng(seed)
@@ -345,8 +376,18 @@ def test_a_table_says_who_is_not_in_it(owner, store):
         store.add(f"{i:032x}", age | {"vote": {"not": f"v{i % 4}"}})
     page = owner.get("/results?rows=vote&columns=age").text
     assert "13 people who answered both are not in this table" in page
+    assert "A dash stands for a group of fewer than 10 people." in page
     assert page.count('<td class="none"') == 4
     assert "n = 50" not in page
+
+
+def test_a_table_says_what_the_dashes_of_an_empty_group_are(owner, store):
+    for i in range(60):
+        store.add(f"{i:032x}", {"age": {"is": f"a{i % 2}"}, "vote": {"not": f"v{i % 4}"}})
+    page = owner.get("/results?rows=vote&columns=age").text
+    assert page.count('<td class="none"') == 4
+    assert "A dash stands for a group of fewer than 10 people." in page
+    assert "not in this table" not in page
 
 
 def test_a_question_alone_has_no_table(tmp_path):
@@ -384,7 +425,7 @@ def test_two_public_questions_have_no_table(tmp_path):
 
 def test_numbers_for_people():
     assert [percent(v) for v in (-0.3, 0.004, 0.255, 1.7)] == ["0%", "0%", "26%", "100%"]
-    assert [points(v) for v in (-0.034, -0.003, 0.1)] == ["−3", "0", "10"]
+    assert [points(v) for v in (-0.034, -0.003, 0.1, 2.4, -3.1)] == ["−3", "0", "10", "100", "−100"]
 
 
 # ---- nothing else is kept -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from browser import DESKTOP, PHONE, chromium, served
+from browser import CONTRAST, DESKTOP, PHONE, chromium, served
 from helpers import assert_frequencies
 from naysayer.survey.app import make_app
 from naysayer.survey.questions import Option, Survey, SurveyQuestion
@@ -420,6 +420,46 @@ def test_a_refusal_is_told(visit, store):
     one.page.wait_for_selector("#status:has-text('This could not be stored: the survey has ended')")
     assert store.count() == 0
     assert one.page.is_hidden("#thanks")
+    one.page.unroute("**/answers")
+    one.page.get_by_role("button", name="Answer again").click()
+    one.page.wait_for_selector("#ask:not([hidden])")
+    assert json.loads(one.kept())["session"] == {}
+    one.choose(SURVEY.questions[0], 1)
+    one.review()
+    one.send()
+    assert store.count() == 1
+
+
+def test_a_letter_that_the_questions_do_not_fit_any_more_is_not_sent(visit, store):
+    """Until somebody has answered, questions may change; such a letter can be neither shown nor stored."""
+    one = visit()
+    (key,) = one.page.evaluate("[`naysayer ${document.querySelector('main').dataset.path}`]")
+    for answers in ({"complement": {"drawn": "id-complement0-zq"}}, {"public": {"is": "gone"}}, {"gone": {"is": "a"}}):
+        letter = json.dumps({"id": "0" * 32, "answers": answers})
+        one.page.evaluate("([key, letter]) => sessionStorage.setItem(key, letter)", [key, letter])
+        one.page.reload()
+        one.page.wait_for_selector("#ask:not([hidden])")
+        assert json.loads(one.kept())["session"] == {}
+    one.choose(SURVEY.questions[1], 1)
+    letter = one.review()
+    one.send()
+    assert one.bodies() == [letter]
+
+
+def test_a_sending_that_hangs_while_another_arrives_changes_nothing(visit, store):
+    one = visit()
+    one.choose(SURVEY.questions[0], 1)
+    one.review()
+    held = []
+    one.page.route("**/answers", lambda route: route.continue_() if held else held.append(route))
+    with one.page.expect_request("**/answers"):
+        one.page.click("#send")
+    one.page.evaluate("dispatchEvent(new Event('online'))")
+    one.page.wait_for_selector("#thanks:not([hidden])")
+    with one.page.expect_event("requestfailed"):
+        held[0].abort()
+    assert one.page.evaluate("document.getElementById('send').textContent") == "Send this", "nothing is left to send"
+    assert store.count() == 1
 
 
 def test_a_browser_that_stores_nothing_can_answer(visit, store):
@@ -449,6 +489,9 @@ def test_the_survey_can_be_answered_by_keyboard(visit, store):
     assert [o.get_attribute("tabindex") for o in one.options(question).all()] == ["-1"] * 4 + ["0"]
     group = page.get_by_role("radiogroup", name="What about complement?")
     assert group.get_by_role("radio", checked=True).inner_text() == "Words complement4 qz"
+    for name, kind in (("complement", "Private"), ("public", "Stored as you answer it")):
+        described = page.get_by_role("radiogroup", name=f"What about {name}?").get_attribute("aria-describedby")
+        assert page.locator(f"#{described}").inner_text() == kind
     page.locator("#to-review").focus()
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.textContent") == "This is all that will be sent"
@@ -529,3 +572,18 @@ def test_pages_fit_the_screen_and_the_owner_sees_results(browser, visit, store, 
     page.wait_for_url("**/results?rows=complement&columns=calibrated*")
     assert page.locator(".cross tbody tr").count() == 5
     assert fits()
+
+
+def test_every_cell_of_a_table_can_be_read_in_the_dark(browser, store, address):
+    page, origin = browser.new_page(color_scheme="dark"), address.split("/s/")[0]
+    for i in range(40):
+        store.add(f"{i:032x}", {"public": {"is": "id-public0-zq"}, "complement": {"not": f"id-complement{i % 5}-zq"}})
+    page.route("**/results/prediction/*", lambda route: route.fulfill(body="<p>Learned elsewhere.</p>"))
+    page.goto(f"{origin}/join#{store.new_link()}")
+    page.wait_for_url("**/results")
+    assert page.locator(".cross td b").count() == 5
+    for level in range(11):
+        cells = "[...document.querySelectorAll('.cross td b')].map((b) => b.parentElement)"
+        page.evaluate(f"{cells}.forEach((cell) => (cell.className = 'level-{level}'))")
+        assert [words for words in page.evaluate(CONTRAST) if words[0] < 4.5] == []
+    page.close()

@@ -24,7 +24,7 @@ from naysayer.measure.answers import Answers
 from naysayer.report import Evidence, figures, write
 from naysayer.report.contents import characteristic_words, class_differences
 from naysayer.report.pictures import MOST_BYTES, MOST_PICTURES, SIDE, thumbnail
-from naysayer.report.sections import MOST_GALLERIES, MOST_SHOWN, pictures_per_class
+from naysayer.report.sections import MOST_GALLERIES, MOST_SHOWN, Report, pictures_per_class
 from test_pictures import MODES, is_one_colour, saved
 
 NASTY = reports.NASTY
@@ -260,6 +260,7 @@ def test_records_are_rows(made):
     assert "left out: it is the same in every row" in seen.sections["What the model sees"]
     assert "Map of the features" not in seen.sections  # there is one number only
     assert "1 number." in seen.sections["What the model sees"]
+    assert re.search(r"\bnumber per row\s+1\b", seen.text)
 
 
 def test_many_classes_and_columns_are_cut(tmp_path, made):
@@ -284,6 +285,18 @@ def test_many_classes_and_columns_are_cut(tmp_path, made):
     assert "39 others" in matrix
     assert "40 more columns" in seen.sections["What the model sees"]
     assert "94 more columns are not shown" in seen.sections["Least sure"]
+
+
+def test_one_that_is_left_out_is_one(made, monkeypatch):
+    texts, table = (Report(*made[kind][:2], "a.csv", 0) for kind in ("texts", "table"))
+    readings = table._readings().values()
+    shown = [said for said in readings if not said.startswith("left out")]
+    most = {"MOST_GALLERIES": len(texts.classes), "MOST_READINGS": len(readings), "MOST_COLUMNS": len(shown)}
+    for name, n in most.items():
+        monkeypatch.setattr(f"naysayer.report.sections.{name}", n - 1)
+    assert "1 rarer class is not shown." in texts.by_class()
+    assert "1 more column<" in table.features()
+    assert "1 more column is not shown." in table.least_sure()
 
 
 # ---- the numbers ---------------------------------------------------------------------------------------------------

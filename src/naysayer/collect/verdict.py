@@ -70,7 +70,8 @@ def _known(figures: Mapping[str, Any]) -> list[Sentence]:
     progress, report = figures["progress"], figures["report"]
     items, decided = progress["items"], progress["decided"]
     if not progress["answers"]:
-        return [{"text": f"Nothing yet: nobody has answered about the {count(items, 'item')}."}]
+        about = f"nobody has answered about the {count(items, 'item')}" if items else "there are no items"
+        return [{"text": f"Nothing yet: {about}."}]
     answers = count(progress["answers"], "answer")
     said = [f"{_of(decided, items)} settled, by {answers}." if decided else f"No item is settled yet, after {answers}."]
     labels = figures["guided"] and figures["guided"]["labels"]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import naysayer
 from naysayer.common.files import write_text
+from naysayer.common.words import count
 from naysayer.data.items import Item
 from naysayer.data.tables import DataTable
 from naysayer.models.encoded import EncodedModel
@@ -86,7 +87,8 @@ class Report:
         facts = {self.many: self.evidence.n_examples, "with a label": self.evidence.n_labelled}
         if "n_answers" in self.trained.about:
             facts["answers"] = self.trained.about["n_answers"]
-        facts |= {"classes": len(self.classes), f"numbers per {self.one}": self._numbers()}
+        number = "number" if self._numbers() == 1 else "numbers"
+        facts |= {"classes": len(self.classes), f"{number} per {self.one}": self._numbers()}
         tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{number:,}</dd></div>" for name, number in facts.items())
         said = self.evidence.said[:1].upper() + self.evidence.said[1:]
         return (
@@ -269,7 +271,7 @@ class Report:
                 else f'<h3>{swatch(k)}{escape(self.classes[k])} <span class="note">never predicted</span></h3>\n'
             )
         left = len(self.classes) - len(shown)
-        more = f" {left} classes that are predicted less often are not shown." if left else ""
+        more = f" {count(left, 'rarer class is', 'rarer classes are')} not shown." if left else ""
         return _card(
             f"{self.many.capitalize()} by predicted class",
             f"Drawn at random, the surest first, with the probability of the class.{more}",
@@ -350,7 +352,8 @@ class Report:
             for name, said in readings[:MOST_READINGS]
         ]
         if len(readings) > MOST_READINGS:
-            rows.append(f"<tr><th scope=row>…</th><td>{len(readings) - MOST_READINGS:,} more columns</td></tr>\n")
+            left = count(len(readings) - MOST_READINGS, "more column")
+            rows.append(f"<tr><th scope=row>…</th><td>{left}</td></tr>\n")
         table = _table(["column", "read as"], rows, "left") if rows else ""
         what = "1 number" if self._numbers() == 1 else f"{self._numbers():,} numbers"
         return _card("What the model sees", f"Each {self.one} as {what}.", lines + table, kind="half")
@@ -463,7 +466,7 @@ class Report:
             beside = "".join(self._shown_value(int(i), name) for name in self.columns[:1])
             lines.append(f"<tr><th scope=row>{escape(self._name(i))}{beside}</th>{said}</tr>\n")
         more = len(columns) - len(shown)
-        note = f'<p class="quiet">{more:,} more columns are not shown.</p>' if more else ""
+        note = f'<p class="quiet">{count(more, "more column is", "more columns are")} not shown.</p>' if more else ""
         return _table(["", *heads, *shown], lines, "wide") + note
 
     def _shown_value(self, i: int, name: str) -> str:

@@ -73,16 +73,47 @@ def percent(value: float) -> str:
     return f"{100 * min(1.0, max(0.0, float(value))):.0f}%"
 
 
+def chance(probability: float, digits: int = 0) -> str:
+    """A probability with as many digits as it takes: only 0 and 1 themselves read as 0% and 100%.
+
+    Examples
+    --------
+    >>> chance(0.0021), chance(0.063, 1), chance(0.99996), chance(0.0)
+    ('0.2%', '6.3%', '99.996%', '0%')
+    """
+    while 0 < probability < 1 and float(f"{100 * probability:.{digits}f}") in (0.0, 100.0):
+        digits += 1
+    return f"{100 * probability:.{digits}f}%"
+
+
+def times(factor: float) -> str:
+    """A factor as people read it.
+
+    Examples
+    --------
+    >>> times(2.71828), times(22026.47)
+    ('2.72', '22,026')
+    """
+    return f"{factor:,.0f}" if factor >= 1000 else f"{factor:.3g}"
+
+
 def share_number(value: float) -> float:
     """A share in percent for a chart, within 0 to 100."""
     return round(100 * min(1.0, max(0.0, float(value))), 2)
 
 
 def points(value: float) -> str:
-    """A difference of shares in whole points."""
-    return f"{round(100 * value)}".replace("-", "−")
+    """A difference of shares in whole points; what cannot be is shown as the nearest that can."""
+    return f"{round(100 * min(1.0, max(-1.0, value)))}".replace("-", "−")
 
 
 pages = Pages(
-    "naysayer.survey", percent=percent, share=share_number, points=points, exp=math.exp, too_few=results.too_few
+    "naysayer.survey",
+    percent=percent,
+    chance=chance,
+    times=times,
+    share=share_number,
+    points=points,
+    exp=math.exp,
+    too_few=results.too_few,
 )

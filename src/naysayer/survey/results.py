@@ -74,9 +74,10 @@ class Shares:
         """One line where there are too few answers to rely on."""
         if self.margin <= WIDE:
             return None
+        known = f"known within ± {100 * self.margin:.0f} points" if self.margin < 0.5 else "hardly known at all"
         return (
-            f"Too few answers to rely on: shares are known within ± {100 * self.margin:.0f} points; "
-            f"about {self.needed:,} answers would give ± {100 * WANTED:.0f}."
+            f"Too few answers to rely on: shares are {known}; "
+            f"about {self.needed:,} answers would give ± {100 * WANTED:.0f} points."
         )
 
 

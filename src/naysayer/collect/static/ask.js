@@ -33,6 +33,7 @@ let refilling = false;
 let progress = null;
 let times = []; // when the last answers were given
 let noticeTimer = 0;
+let left = null; // the button that had the focus when there was nothing more to answer
 
 // ---- the card and the question --------------------------------------------------------------------------------
 
@@ -67,8 +68,13 @@ function rest(state, title, text) {
 }
 
 function enter(state) {
+  if (state !== "asking" && document.activeElement.matches(".answer")) left = document.activeElement;
   page.ask.dataset.state = state;
   for (const value of ["no", "skip", "yes"]) page[value].disabled = state !== "asking";
+  if (state === "asking" && left) {
+    if (document.activeElement === document.body) left.focus({ preventScroll: true });
+    left = null;
+  }
   tell();
 }
 
@@ -161,6 +167,7 @@ async function refill() {
     const holding = held().slice(-100).map((id) => `&holding=${id}`);
     const { questions } = await call(`/api/next?n=${FULL - queue.length}&device=${device}${holding.join("")}`);
     outbox.offline = false;
+    tell();
     const known = new Set(held());
     const fresh = questions.filter((question) => !known.has(question.id));
     queue.push(...fresh);

@@ -261,6 +261,7 @@ function links({ people }) {
   const now = JSON.stringify(shown.map(({ id, name, ended }) => [id, name, ended]));
   if (linked === now) return;
   linked = now;
+  const here = page["people-list"].contains(document.activeElement);
   page["people-list"].replaceChildren(...shown.map((one) => {
     const row = element("li", "", element("span", one.ended ? "soft" : "", one.ended ? `${one.name} (ended)` : one.name));
     if (!one.ended) {
@@ -271,12 +272,17 @@ function links({ people }) {
     }
     return row;
   }));
+  if (here) page["people-title"].focus(); // its button is gone
 }
 
-page.invite?.addEventListener("submit", (event) => {
+let inviting = false; // a second press on a slow network would make a second link
+
+page.invite?.addEventListener("submit", async (event) => {
   event.preventDefault();
+  if (inviting) return;
+  inviting = true;
   const field = page["invite-name"];
-  act(async () => {
+  await act(async () => {
     const name = field.value.trim();
     const { link, known } = await call("/api/invite", { name });
     page["invite-known"].hidden = !known;
@@ -285,6 +291,7 @@ page.invite?.addEventListener("submit", (event) => {
     page["new-links"].prepend(made);
     field.value = "";
   });
+  inviting = false;
 });
 
 async function act(what) {

@@ -4,6 +4,7 @@ import { call } from "/static/call.js";
 import { words } from "/static/words.js";
 
 let fetched = null;
+let asked = 0;
 
 function element(name, className, text) {
   return Object.assign(document.createElement(name), { className, textContent: text, dir: "auto" });
@@ -24,12 +25,15 @@ function section({ class: name, text, examples }, current) {
 }
 
 export async function fillGuide(holder, current) {
+  const mine = ++asked; // by the time they come, another class may be asked about
+  if (!fetched) holder.replaceChildren(element("p", "soft", words.wait_title));
   try {
     fetched ??= await call("/api/guidelines");
   } catch {
-    holder.replaceChildren(element("p", "soft", words.guide_failed));
+    if (mine === asked) holder.replaceChildren(element("p", "soft", words.guide_failed));
     return;
   }
+  if (mine !== asked) return;
   const of = (name) => fetched.classes.find((one) => one.class === name);
   const first = current === null ? [] : [of(current) ?? { class: current, text: words.guide_none, examples: [] }];
   const others = fetched.classes.filter((one) => one.class !== current);

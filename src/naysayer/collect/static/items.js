@@ -80,7 +80,9 @@ async function look() {
     say("");
     page.person.replaceChildren(page.person.options[0], ...people.map((one) => new Option(one.name, one.id)));
     page.person.value = asked.person;
+    const here = page.items.contains(document.activeElement);
     page.items.replaceChildren(...items.map(row));
+    if (here) page.range.focus({ preventScroll: true }); // the button that was pressed is gone
     const first = (asked.page - 1) * PER_PAGE;
     page.range.textContent = total > PER_PAGE ? `${whole(first + 1)} to ${whole(first + items.length)} of ${count(total, "item")}` : total ? count(total, "item") : "No such items.";
     page.before.disabled = asked.page === 1;

@@ -21,6 +21,7 @@ function button(words, name, act, className = "quiet") {
   made.type = "button";
   if (name) made.ariaLabel = name;
   made.addEventListener("click", async () => {
+    const part = made.closest("section");
     made.disabled = true;
     say("");
     try {
@@ -30,6 +31,9 @@ function button(words, name, act, className = "quiet") {
     }
     await look();
     made.disabled = false;
+    if (document.activeElement !== document.body) return;
+    const next = made.isConnected ? made : part.querySelector(".dispute-item") ?? part.querySelector("h2");
+    next.focus({ preventScroll: true }); // for whoever goes on by keyboard
   });
   return made;
 }

@@ -60,6 +60,14 @@ function letter(id) {
   return { id, answers };
 }
 
+// Whether a letter is of these questions: they may have changed as long as nobody had answered.
+function fits({ answers }) {
+  return Object.entries(answers).every(([id, answer]) => {
+    const question = questions.find((one) => one.id === id);
+    return question && [answer[question.says]].flat().every((name) => question.options.includes(name));
+  });
+}
+
 // ---- choosing ---------------------------------------------------------------------------------------------------
 
 function choose(question, k) {
@@ -151,7 +159,11 @@ document.getElementById("to-review").addEventListener("click", () => {
   show("review");
   focusTitle("review");
 });
-document.getElementById("change").addEventListener("click", () => history.back());
+document.getElementById("change").addEventListener("click", () => {
+  if (waiting === null) return history.back();
+  shelf.removeItem(keep); // it was refused: begin anew
+  location.reload();
+});
 
 addEventListener("popstate", (event) => {
   if (shelf.getItem(done)) show("thanks");
@@ -183,16 +195,20 @@ document.getElementById("send").addEventListener("click", () => {
 
 async function send(patience = 2) {
   clearTimeout(timer);
+  const mine = waiting;
   document.getElementById("send").disabled = true;
   document.getElementById("change").hidden = true;
   tell("Sending…");
   try {
-    await call(`${place}/answers`, waiting);
+    await call(`${place}/answers`, mine);
   } catch (trouble) {
+    if (waiting !== mine) return; // it went when the network came back, while this one hung
     document.getElementById("send").disabled = false;
     document.getElementById("send").textContent = "Try again";
     if (!(trouble instanceof Trouble) || !trouble.passing) {
       tell(`This could not be stored: ${trouble.message}`);
+      const change = document.getElementById("change");
+      [change.textContent, change.hidden] = ["Answer again", !trouble.told];
       return;
     }
     tell("No connection. What you see here is kept in this tab and goes out as soon as there is one.");
@@ -228,6 +244,10 @@ document.getElementById("again").addEventListener("click", () => {
 
 count();
 waiting = JSON.parse(shelf.getItem(keep) ?? "null");
+if (waiting && !fits(waiting)) { // it would be refused, and cannot be shown
+  waiting = null;
+  shelf.removeItem(keep);
+}
 if (shelf.getItem(done)) show("thanks");
 else if (waiting) {
   review(waiting);
