@@ -1491,7 +1491,7 @@ def test_a_model_is_json_and_safetensors_and_no_pickle(tmp_path, monkeypatch):
 def test_saving_again_leaves_one_model(tmp_path, fitted):
     model, X = fitted
     other = quick(random_state=5).fit(X, blobs()[2])
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "weights-mine.safetensors").write_text("mine")
     for each in (other, model, model):
         each.save(tmp_path)
         assert len(names(tmp_path)) == 3
