@@ -30,7 +30,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
 
 from helpers import as_sets, is_rows, raises
-from naysayer import ComplementaryClassifier, complement, losses, metrics, transition
+from naysayer import BoostedClassifier, ComplementaryClassifier, complement, losses, metrics, transition
 from naysayer.data import datasets
 from naysayer.engine import population, stack
 from naysayer.engine.recipe import Consistency, Recipe
@@ -819,6 +819,15 @@ def test_a_frame_has_its_columns_names():
         model.predict(X)
     model.fit(X, y_bar)
     assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize("column", [pd.to_datetime(["2020-01-01", None] * 2), pd.Categorical(list("xyyx")), ["x"] * 4])
+@pytest.mark.parametrize("make", [quick, BoostedClassifier])
+def test_a_column_of_a_frame_that_holds_no_numbers_is_named(make, column):
+    frame = pd.DataFrame({"a": pd.array([1, 2, 3, None], dtype="Int64"), "b": [True, False] * 2, "when": column})
+    with raises("`X` must hold numbers; column 'when' holds ") as told:
+        make().fit(frame, [0, 1, 2, 0])
+    assert "\n" not in str(told.value)
 
 
 def test_images_of_bytes_are_divided_by_255_whatever_type_they_come_in_later(digits):

@@ -24,7 +24,7 @@ from naysayer.labels.encoding import encode_labels
 from naysayer.labels.kinds import is_ordinary
 from naysayer.measure.intervals import Interval, tail_probability
 from naysayer.measure.sample import take
-from naysayer.models.base import ComplementaryMixin
+from naysayer.models.base import ComplementaryMixin, columns_named
 from naysayer.models.crossfit import check_groups, others, shuffled
 from naysayer.models.saving import read_estimator, write_estimator
 from naysayer.objectives import Forward, GradientAscent, NonNegative, Objective, Unbiased
@@ -268,9 +268,9 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
 
     def _take(self, X: Any, *, reset: bool) -> Any:
         """Check features; LightGBM takes sparse ones and missing values."""
-        X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-        )
+        kinds = [np.float64, np.float32]
+        with columns_named(X):
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan")
         return csr_matrix(X) if issparse(X) else X
 
     def _boost(
