@@ -150,15 +150,16 @@ class HeldOut:
         rows = np.ones(len(self._some), dtype=bool) if without is None else self._group[self._some] != without
         likelihood = self._likelihood[:, :, rows]
         count = np.ones(rows.sum()) if self.sample_weight is None else self.sample_weight[self._some][rows]
-        score = np.log(likelihood) @ (count / count.mean())  # (C + 1, T)
+        count = count / count.mean() if len(count) else count  # of a single row nothing is left
+        score = np.log(likelihood) @ count  # (C + 1, T)
         log_t = np.log(TEMPERATURES)
         common = log_t[score[:-1].sum(axis=0).argmax()]
         best = (score - ALIKE / 2 * (log_t - common) ** 2).argmax(axis=1)
         tempered = np.stack([one[t] for one, t in zip(likelihood, best)])  # (C + 1, n)
-        weights = mixture_weights(tempered, self.belief, count / count.mean())
+        weights = mixture_weights(tempered, self.belief, count)
         kept = weights >= min(LIGHTEST, weights[:-1].max())
         kept[-1] = True
-        weights[kept], weights[~kept] = mixture_weights(tempered[kept], self.belief[kept], count / count.mean()), 0.0
+        weights[kept], weights[~kept] = mixture_weights(tempered[kept], self.belief[kept], count), 0.0
         return Pool(TEMPERATURES[best[:-1]], weights[:-1])
 
     def predict(self) -> Predicted:
@@ -187,8 +188,9 @@ class HeldOut:
                 singly[rows] += known * p[np.arange(len(rows)), alone]
         times = self.known.sum(axis=0)
         share = (1 / times - 1 / self.n_runs) / (1 - 1 / np.maximum(times, 2))
-        gain = np.where(times > 1, share * (sure - singly / times), 0.0).mean()
-        wider = float(np.sqrt(2.0 - sure.mean() ** 2)) * self._wider_by_groups(classes)
+        gain = np.average(np.where(times > 1, share * (sure - singly / times), 0.0), weights=self.sample_weight)
+        sureness = np.average(sure, weights=self.sample_weight)
+        wider = float(np.sqrt(2.0 - sureness**2)) * self._wider_by_groups(classes)
         return Predicted(self.rows, classes, max(0.0, float(gain)), wider, probabilities)
 
     def _wider_by_groups(self, classes: NDArray[np.int64]) -> float:
