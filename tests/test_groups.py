@@ -85,6 +85,13 @@ def test_groups_that_leave_nothing_to_learn_from_are_refused():
     assert fit("linear", groups, n_seeds=2, validation_fraction=0.5).estimated_accuracy_.low < 1 / K
 
 
+def test_boosting_is_left_out_where_all_rows_but_those_held_out_are_alike():
+    groups = np.arange(3).repeat(20)  # where some of two are held out, the third is left
+    auto = ComplementaryClassifier(n_seeds=5, max_epochs=1, device="cpu", random_state=0)
+    auto.fit(np.eye(3)[groups], complement(groups, K, random_state=0), groups=groups)
+    assert "boosting" not in {trial["method"] for trial in auto.trials_}
+
+
 def test_boosted_trees_hold_out_examples_too():
     X, y_bar, groups = noise()
     told = {name: [] for name in ("alone", "together")}

@@ -219,6 +219,7 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         parts = self._parts(len(examples.labels), candidates, rng, examples.groups)
         if self.warm_start:
             parts = self._go_on(examples, parts)
+        candidates = self._apt(candidates, parts, examples)
         trained, interrupted = self._train(candidates, parts, examples)
         held_out = [one.held_out for one in trained]
         told = examples.labels, len(self.classes_), self.transition
