@@ -22,7 +22,7 @@ from naysayer.labels.checks import check_labels, check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.labels.kinds import is_ordinary
-from naysayer.measure.intervals import Interval, tail_probability
+from naysayer.measure.intervals import Interval, tail_probability, within
 from naysayer.measure.sample import take
 from naysayer.models.base import ComplementaryMixin, columns_named
 from naysayer.models.crossfit import check_groups, others, shuffled
@@ -236,7 +236,9 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
                 predicted = self._scores(X[judging]).argmax(axis=1)
                 held = take(labels[judging], n_classes, self.transition, _at(times, judging), y_pred=predicted)
                 sample, (predicted,) = held
-                self.estimated_accuracy_ = sample.accuracy_interval(predicted, tail_probability(0.95))
+                groups = None if together is None else turn[turn % 2 == 1]
+                bounds = sample.accuracy_bounds(predicted, tail_probability(0.95), groups=groups)
+                self.estimated_accuracy_ = within(*bounds)
             if self.refit:
                 self.booster_, _ = self._boost(X, labels, times, said, held_out[:0], self.best_iteration_, seed)
         return self
