@@ -77,6 +77,7 @@ def test_mixtures_are_probabilities_and_what_is_left_is_uniform():
     np.testing.assert_allclose(mixed.sum(axis=1), 1)
     np.testing.assert_allclose(mixed, 0.5 * temper(members[0], 0.5) + 0.2 * temper(members[2], 2.0) + 0.3 / 5)
     np.testing.assert_allclose(Pool(np.ones(3), np.zeros(3)).mix(members), 0.2)
+    assert Pool(np.array([6.0]), np.array([1 + 2**-52])).mix([np.eye(5)]).min() > 0  # weights that were rounded up
 
 
 @pytest.mark.parametrize("belief", [(0.1, 0.0, 0.0), (2.0, 2.0, 0.0), (5.0, 0.5, 1.0)])

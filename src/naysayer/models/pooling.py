@@ -41,7 +41,7 @@ class Pool(NamedTuple):
     def mix(self, members: Sequence[NDArray[Any]]) -> Floats:
         """Mix the members' probabilities, (N, K) each."""
         mixed = sum(w * temper(p, t) for t, w, p in zip(*self, members, strict=True) if w > 0)
-        return np.asarray(mixed + (1.0 - self.weights.sum()) / members[0].shape[-1])
+        return np.asarray(mixed + max(0.0, 1.0 - self.weights.sum()) / members[0].shape[-1])  # but for rounding
 
 
 def temper(p: NDArray[Any], t: float) -> Floats:
