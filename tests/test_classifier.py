@@ -30,7 +30,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from torch import nn
 
 from helpers import as_sets, is_rows, raises
-from naysayer import ComplementaryClassifier, complement, losses, metrics, transition
+from naysayer import BoostedClassifier, ComplementaryClassifier, complement, losses, metrics, transition
 from naysayer.data import datasets
 from naysayer.engine import population, schedules, stack
 from naysayer.engine.recipe import Consistency, Recipe
@@ -821,6 +821,15 @@ def test_a_frame_has_its_columns_names():
     assert not hasattr(model, "feature_names_in_")
 
 
+@pytest.mark.parametrize("column", [pd.to_datetime(["2020-01-01", None] * 2), pd.Categorical(list("xyyx")), ["x"] * 4])
+@pytest.mark.parametrize("make", [quick, BoostedClassifier])
+def test_a_column_of_a_frame_that_holds_no_numbers_is_named(make, column):
+    frame = pd.DataFrame({"a": pd.array([1, 2, 3, None], dtype="Int64"), "b": [True, False] * 2, "when": column})
+    with raises("`X` must hold numbers; column 'when' holds ") as told:
+        make().fit(frame, [0, 1, 2, 0])
+    assert "\n" not in str(told.value)
+
+
 def test_images_of_bytes_are_divided_by_255_whatever_type_they_come_in_later(digits):
     X = digits.X_train[:300].reshape(-1, 8, 8)
     y_bar = complement(digits.y_train, 10, n_labels=5, random_state=0)[:300]
@@ -1491,7 +1500,7 @@ def test_a_model_is_json_and_safetensors_and_no_pickle(tmp_path, monkeypatch):
 def test_saving_again_leaves_one_model(tmp_path, fitted):
     model, X = fitted
     other = quick(random_state=5).fit(X, blobs()[2])
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "weights-mine.safetensors").write_text("mine")
     for each in (other, model, model):
         each.save(tmp_path)
         assert len(names(tmp_path)) == 3

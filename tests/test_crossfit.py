@@ -110,3 +110,4 @@ def test_groups_refused():
     with raises("`groups` must name at least 2 groups of labelled rows; got 1; leave it out"):
         check_groups(["a", "b", "a"], np.array([True, False, True]))
     assert check_groups(["a", "b", "a"], np.array([True, True, False])) is None  # nothing repeats
+    assert check_groups(["a", np.nan, np.nan], np.ones(3, dtype=bool)) is None  # nor does what is missing

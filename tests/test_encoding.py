@@ -154,6 +154,8 @@ def test_proper_labels_give_no_warning():
         (pd.Series([1, None, 2], dtype="Int64"), None, "must name a class in each row"),
         (["a", " "], ["a", "b"], "must name a class in each row; got blank text at row 1"),
         (np.array([1, "a"], dtype=object), None, "class values of one kind, that can be sorted; got int and str"),
+        ([{"a"}, {"a", "b"}], None, "class values; got {'a'}; for sets of candidates pass naysayer.ruled_out(y_bar"),
+        ([frozenset("a")], ["a", "b"], "must hold class values; got frozenset({'a'})"),
         (["a", "b", "d"], ["a", "b", "c"], "must hold the classes a, b, c; got d at row 2; add it to `classes`?"),
         ([0, 9], range(9), "must hold the classes 0, 1, 2, 3, 4, 5, 6, 7, ...; got 9 at row 1"),
         ([[1, 2], [3]], None, "rows of different lengths"),

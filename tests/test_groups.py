@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from helpers import raises
-from naysayer import BoostedClassifier, ComplementaryClassifier, complement
-from naysayer.models.pooling import HeldOut
+from naysayer import BoostedClassifier, ComplementaryClassifier, complement, transition
+from naysayer.measure.sample import take
 
 K, N, TIMES = 3, 60, 6
 LEARN_BY_HEART = ["forward", "forest", "neighbours", "discriminant"]
@@ -58,16 +58,48 @@ def test_names_of_groups_may_be_anything_and_may_be_missing():
         assert fit("linear", each, **quick).estimated_accuracy_ == alone
 
 
-def test_rows_of_one_example_that_are_right_together_count_for_less():
-    """Six rows that are all right or all wrong tell as much as one."""
+@pytest.mark.parametrize("right", [1.0, 0.8])
+def test_rows_that_are_right_together_count_as_one(right):
+    """Also where all are right, so that nothing shows that they go together."""
     rng = np.random.default_rng(0)
-    labels = ~np.eye(K, dtype=bool)[rng.integers(0, K, N).repeat(TIMES)]  # what each is: ordinary labels
-    p = np.tile(np.array([0.5, 0.3, 0.2]), (1, N * TIMES, 1))
-    groups = np.arange(N).repeat(TIMES)
-    wide, narrow = (
-        HeldOut([p], labels, K, None, 1, np.random.default_rng(0), groups=of).predict().wider for of in (groups, None)
-    )
-    assert wide == pytest.approx(np.sqrt(TIMES) * narrow, rel=0.05)
+    y, groups = rng.integers(0, K, N), np.arange(N).repeat(TIMES)
+    labels = ~np.eye(K, dtype=bool)[y]  # what each is: ordinary labels
+    predicted = np.where(np.arange(N) < right * N, y, (y + 1) % K)
+    once, _ = take(labels, K)
+    often, _ = take(labels.repeat(TIMES, axis=0), K, sample_weight=np.full(N * TIMES, 2.0))
+    _, low, high = once.accuracy_bounds(predicted, 0.025)
+    found = often.accuracy_bounds(predicted.repeat(TIMES), 0.025, groups=groups)
+    assert found.low <= low + 1e-6 < high - 1e-6 <= found.high
+    assert found.high - found.low < 1.1 * (high - low)
+    assert often.together(predicted.repeat(TIMES), groups)[0] == pytest.approx(N)
+
+
+def test_groups_widen_the_interval_of_an_estimated_matrix():
+    y = np.arange(K).repeat(200)
+    q = transition.estimate(complement(y, K, random_state=1), y, K)
+    X, y_bar, groups = noise()
+    sample, _ = take(y_bar, K, q)
+    alone, together = (sample.accuracy_bounds(np.zeros(len(X), dtype=int), 0.025, groups=of) for of in (None, groups))
+    assert together.low < alone.low < alone.estimate == together.estimate < alone.high < together.high
+
+
+@pytest.mark.parametrize(
+    ("model", "n_judges"),
+    [
+        (ComplementaryClassifier("linear", max_epochs=20, n_seeds=5, device="cpu", random_state=0), 20),
+        (BoostedClassifier(20, validation_fraction=0.5, random_state=0), 5),
+    ],
+    ids=["networks", "boosting"],
+)
+def test_an_accuracy_of_few_examples_is_no_surer_than_these_allow(model, n_judges):
+    """Twenty examples that are all right are no 600."""
+    rng = np.random.default_rng(0)
+    y = np.arange(20) % 4
+    X = (rng.normal(size=(20, 4)) / 10 + 5 * np.eye(4)[y]).repeat(30, axis=0)
+    model.fit(X, ~np.eye(4, dtype=bool)[y.repeat(30)], groups=np.arange(20).repeat(30))
+    estimate, low, _ = model.estimated_accuracy_
+    assert estimate >= 0.8
+    assert low <= 0.025 ** (1 / n_judges) + 1e-6
 
 
 @pytest.mark.parametrize("method", ["forest", "linear"])
@@ -83,6 +115,13 @@ def test_groups_that_leave_nothing_to_learn_from_are_refused():
     with raises("`groups` must leave rows to learn from when some groups are held out; got too few, or too large ones"):
         fit("linear", np.arange(N * TIMES) % 2, validation_fraction=0.6)
     assert fit("linear", groups, n_seeds=2, validation_fraction=0.5).estimated_accuracy_.low < 1 / K
+
+
+def test_boosting_is_left_out_where_all_rows_but_those_held_out_are_alike():
+    groups = np.arange(3).repeat(20)  # where some of two are held out, the third is left
+    auto = ComplementaryClassifier(n_seeds=5, max_epochs=1, device="cpu", random_state=0)
+    auto.fit(np.eye(3)[groups], complement(groups, K, random_state=0), groups=groups)
+    assert "boosting" not in {trial["method"] for trial in auto.trials_}
 
 
 def test_boosted_trees_hold_out_examples_too():

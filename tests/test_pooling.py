@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,7 @@ def test_mixtures_are_probabilities_and_what_is_left_is_uniform():
     np.testing.assert_allclose(mixed.sum(axis=1), 1)
     np.testing.assert_allclose(mixed, 0.5 * temper(members[0], 0.5) + 0.2 * temper(members[2], 2.0) + 0.3 / 5)
     np.testing.assert_allclose(Pool(np.ones(3), np.zeros(3)).mix(members), 0.2)
+    assert Pool(np.array([6.0]), np.array([1 + 2**-52])).mix([np.eye(5)]).min() > 0  # weights that were rounded up
 
 
 @pytest.mark.parametrize("belief", [(0.1, 0.0, 0.0), (2.0, 2.0, 0.0), (5.0, 0.5, 1.0)])
@@ -185,6 +188,10 @@ def test_rows_that_do_not_count_have_no_say():
     weight = np.where(np.arange(600) < 300, 1.0, 1e-9)
     assert judge(members, wrong, sample_weight=weight).pool().weights[0] > 0.7
     assert judge(members, wrong).pool().weights[0] < 0.5
+    members, _, labels = made(n=600, skills=(0.4,), times=4)
+    members[0][:, 300:] = members[0][:1, 300:]  # of these more runs tell no more
+    assert judge(members, labels, n_runs=80, sample_weight=weight).predict().gain > 0.01
+    assert judge(members, labels, n_runs=80, sample_weight=weight[::-1]).predict().gain < 1e-6
 
 
 def test_more_rows_than_weights_need_are_judged_all(monkeypatch):
@@ -195,6 +202,13 @@ def test_more_rows_than_weights_need_are_judged_all(monkeypatch):
     predicted = some.predict()
     assert len(predicted.classes) == 500
     assert (predicted.classes == y).mean() > 0.6
+
+
+def test_one_row_is_judged_without_a_warning():
+    members, _, labels = made(n=1, skills=(0.5, 0.2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(judge(members, labels).predict().classes) == 1
 
 
 # ---- rows and times -------------------------------------------------------------------------------------------

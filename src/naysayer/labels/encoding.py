@@ -67,6 +67,11 @@ def encode_labels(y_bar: Any, classes: ArrayLike | None = None) -> tuple[NDArray
         raise ValueError(f"`y_bar` must name a class in each row; got {value} at row {i}; drop that row")
     if y_bar.dtype != object:  # scikit-learn calls every array of objects but texts unknown
         check_classification_targets(y_bar)
+    elif collections := [value for value in y_bar.tolist() if isinstance(value, (set, frozenset, list, tuple, dict))]:
+        raise ValueError(
+            f"`y_bar` must hold class values; got {collections[0]}; for sets of candidates pass "
+            f"naysayer.ruled_out(y_bar, classes)"
+        )
     named, labels = _unique(y_bar)
     if values is None:
         if len(named) < 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -129,12 +130,40 @@ class Sample:
         return within(*self.accuracy_bounds(predicted, tail, ends))
 
     def accuracy_bounds(
-        self, predicted: NDArray[np.int64], tail: float, ends: tuple[Floats, Floats] | None = None
+        self,
+        predicted: NDArray[np.int64],
+        tail: float,
+        ends: tuple[Floats, Floats] | None = None,
+        groups: NDArray[np.int64] | None = None,
     ) -> Interval:
-        """Estimate the accuracy of predictions (N,) with bounds that may lie outside [0, 1]."""
+        """Estimate the accuracy of predictions (N,) with bounds that may lie outside [0, 1].
+
+        Labels of one of the `groups` (N,) are about one example: they are right, or wrong, together.
+        """
         low, high = self.ends() if ends is None else ends
         bounds = mean_bounds(self.at(predicted), low.min(), high.max(), tail, **self._counts())
-        return bounds if self.estimated is None else widest(bounds, self._mean_draws(predicted), tail)
+        if self.estimated is not None:
+            bounds = widest(bounds, self._mean_draws(predicted), tail)
+        if groups is None:
+            return bounds
+        # No labels say more of some examples than their classes would, however many of them are all right.
+        n_examples, repeats = self.together(predicted, groups)
+        estimate, right = bounds.estimate, min(1.0, max(0.0, bounds.estimate))
+        known = mean_bounds(np.array([0.0, 1.0]), 0, 1, tail, counts=n_examples * np.array([1 - right, right]))
+        below = max(math.sqrt(repeats) * (estimate - bounds.low), right - known.low)
+        above = max(math.sqrt(repeats) * (bounds.high - estimate), known.high - right)
+        return Interval(estimate, estimate - below, estimate + above)
+
+    def together(self, predicted: NDArray[np.int64], groups: NDArray[np.int64]) -> tuple[float, float]:
+        """Say how many examples of one weight the `groups` (N,) are worth, and how many times what it would be without
+        them the variance of the estimated accuracy is.
+        """
+        values, of = self.at(predicted), np.unique(groups, return_inverse=True)[1]
+        weight = np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+        off = weight * (values - self.mean(values))
+        number = float(self.total**2 / np.square(np.bincount(of, weight)).sum())
+        ratio = float(np.square(np.bincount(of, off)).sum() / max(np.square(off).sum(), 1e-12))
+        return number, max(1.0, ratio * number / max(number - 1.0, 0.5))
 
     def difference(
         self, first: NDArray[np.int64], second: NDArray[np.int64], tail: float

@@ -22,9 +22,9 @@ from naysayer.labels.checks import check_labels, check_weight
 from naysayer.labels.drawing import RandomState, generator
 from naysayer.labels.encoding import encode_labels
 from naysayer.labels.kinds import is_ordinary
-from naysayer.measure.intervals import Interval, tail_probability
+from naysayer.measure.intervals import Interval, tail_probability, within
 from naysayer.measure.sample import take
-from naysayer.models.base import ComplementaryMixin
+from naysayer.models.base import ComplementaryMixin, columns_named
 from naysayer.models.crossfit import check_groups, others, shuffled
 from naysayer.models.saving import read_estimator, write_estimator
 from naysayer.objectives import Forward, GradientAscent, NonNegative, Objective, Unbiased
@@ -236,7 +236,9 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
                 predicted = self._scores(X[judging]).argmax(axis=1)
                 held = take(labels[judging], n_classes, self.transition, _at(times, judging), y_pred=predicted)
                 sample, (predicted,) = held
-                self.estimated_accuracy_ = sample.accuracy_interval(predicted, tail_probability(0.95))
+                groups = None if together is None else turn[turn % 2 == 1]
+                bounds = sample.accuracy_bounds(predicted, tail_probability(0.95), groups=groups)
+                self.estimated_accuracy_ = within(*bounds)
             if self.refit:
                 self.booster_, _ = self._boost(X, labels, times, said, held_out[:0], self.best_iteration_, seed)
         return self
@@ -268,9 +270,9 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
 
     def _take(self, X: Any, *, reset: bool) -> Any:
         """Check features; LightGBM takes sparse ones and missing values."""
-        X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-        )
+        kinds = [np.float64, np.float32]
+        with columns_named(X):
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan")
         return csr_matrix(X) if issparse(X) else X
 
     def _boost(

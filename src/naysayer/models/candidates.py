@@ -20,7 +20,7 @@ from naysayer.engine.networks import NETWORKS
 from naysayer.engine.recipe import RECIPES, Recipe
 from naysayer.losses import Loss
 from naysayer.models import boosting
-from naysayer.models.crossfit import Groups, halves, split
+from naysayer.models.crossfit import Groups, halves, others, split
 from naysayer.models.defaults import ALONE, Defaults, defaults_of, is_consistency, kind_of, made
 from naysayer.models.members import MOST_COMPONENTS, Examples
 from naysayer.names import OTHERS
@@ -186,13 +186,20 @@ class Candidates:
         if narrow and n <= 20 * MANY and n * n_classes <= 20_000_000:
             found.append(Candidate("forest"))
         if narrow and boosting.is_available() and n * n_classes * min(n_features, 100) <= 30_000_000:
-            rows, n_held_out = examples.inputs.flatten(1), max(1, self._share_held_out(found) * n)
-            differ = int((rows != rows.median(dim=0).values).any(dim=1).sum())
-            if min(differ, n - 1) > n_held_out:  # else those left to learn from may be all alike
-                found.append(Candidate("boosting"))
+            found.append(Candidate("boosting"))
         if (n + len(examples.unlabelled)) ** 2 * min(n_features, MOST_COMPONENTS) <= 400_000_000_000:
             found += [Candidate("neighbours"), Candidate("discriminant")]
         return found
+
+    def _apt(self, candidates: list[Candidate], parts: Parts, examples: Examples) -> list[Candidate]:
+        """Leave out boosted trees that nobody named where all rows that a run may learn from are alike."""
+        kept = [candidate for candidate in candidates if candidate.method != "boosting"]
+        if len(kept) == len(candidates) or isinstance(self.method, Mapping) or "boosting" in self._methods():
+            return candidates
+        X = examples.inputs.flatten(1)
+        left = (torch.from_numpy(others(np.arange(len(X)), part, examples.groups)) for part in parts.held_out)
+        alike = any(bool((X[rows[:100]] == X[rows[0]]).all() and (X[rows] == X[rows[0]]).all()) for rows in left)
+        return kept if alike else candidates
 
     def _methods(self) -> list[str]:
         """Check the names of the methods to try; each comes once."""

@@ -220,6 +220,7 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         parts = self._parts(len(examples.labels), candidates, rng, examples.groups)
         if self.warm_start:
             parts = self._go_on(examples, parts)
+        candidates = self._apt(candidates, parts, examples)
         trained, interrupted = self._train(candidates, parts, examples)
         held_out = [one.held_out for one in trained]
         told = examples.labels, len(self.classes_), self.transition
@@ -297,7 +298,10 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         self.lr_, self.best_epoch_ = chosen.about["lr"], chosen.about["epoch"]
         self.objective_ = {} if chosen.objective is None else chosen.objective.settings()
         self.held_out_ = judge.predict()
-        bounds = sample.accuracy_bounds(self.held_out_.classes, tail_probability(0.95))
+        if judge.groups is not None:
+            _, repeats = sample.together(self.held_out_.classes, judge.groups)
+            self.held_out_ = self.held_out_._replace(repeats=repeats)
+        bounds = sample.accuracy_bounds(self.held_out_.classes, tail_probability(0.95), groups=judge.groups)
         self.estimated_accuracy_ = self.held_out_.interval(bounds)
 
     def _warn_if_nothing_was_learned(self, labels: NDArray[Any]) -> None:
@@ -333,7 +337,8 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         """About how many labels must judge for the interval of an accuracy to exclude that of guessing."""
         sizes = np.ones(1) if labels.ndim == 1 else labels.sum(axis=1)
         ruled_out = min(len(self.classes_) - 1.0, 1.0 / float((1.0 / sizes[sizes > 0]).mean()))  # but for rounding
-        needed = labels_to_show(len(self.classes_), accuracy, guessing, ruled_out=ruled_out, wider=self.held_out_.wider)
+        wider = self.held_out_.wider * math.sqrt(self.held_out_.repeats)
+        needed = labels_to_show(len(self.classes_), accuracy, guessing, ruled_out=ruled_out, wider=wider)
         return needed * (1.0 if self.transition is None else max(1.0, cost(self.transition, len(self.classes_))))
 
     @property

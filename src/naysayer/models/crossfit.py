@@ -55,6 +55,8 @@ def check_groups(groups: Any, rows: NDArray[Any]) -> Groups | None:
     array([0, 1, 0, 2, 3])
     """
     names = to_numpy(groups)
+    if names.dtype.kind == "U" and isinstance(groups, (list, tuple)):  # in which NaN has become a text
+        names = np.array(groups, dtype=object)
     if names.shape != rows.shape:
         raise ValueError(f"`groups` must have a name for each of {len(rows)} rows; got the shape {names.shape}")
     numbers: dict[Any, int] = {}

@@ -15,6 +15,7 @@ from torch import Tensor
 from naysayer.engine.networks import DEEP, FOR_IMAGES
 from naysayer.engine.recipe import Recipe
 from naysayer.engine.source import as_inputs, to_float
+from naysayer.models.base import columns_named
 from naysayer.models.candidates import Network, network_name
 from naysayer.models.defaults import is_consistency
 
@@ -40,7 +41,8 @@ class Inputs:
         double = self.standardize if reset else self.center_.dtype == torch.float64
         narrow = issparse(X) or getattr(X, "ndim", 2) != 2 or getattr(X, "dtype", np.dtype(object)).itemsize < 4
         kinds = None if images else np.float32 if narrow or not double else [np.float64, np.float32]
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=kinds)
+        with columns_named(X):
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", allow_nd=True, dtype=kinds)
         if hasattr(X, "toarray"):
             if X.shape[0] * X.shape[1] > 2**31:
                 raise ValueError(

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from naysayer.labels.weights import inverse_tensor, weights_at
 from naysayer.measure.intervals import Interval, within
 from naysayer.objectives import Forward
 
@@ -42,7 +41,7 @@ class Pool(NamedTuple):
     def mix(self, members: Sequence[NDArray[Any]]) -> Floats:
         """Mix the members' probabilities, (N, K) each."""
         mixed = sum(w * temper(p, t) for t, w, p in zip(*self, members, strict=True) if w > 0)
-        return np.asarray(mixed + (1.0 - self.weights.sum()) / members[0].shape[-1])
+        return np.asarray(mixed + max(0.0, 1.0 - self.weights.sum()) / members[0].shape[-1])  # but for rounding
 
 
 def temper(p: NDArray[Any], t: float) -> Floats:
@@ -61,8 +60,8 @@ class Predicted(NamedTuple):
     """Rows that were held out, the classes predicted for them, and how the pool of all runs differs from these.
 
     `gain` is what all runs are more accurate than those that held a row out; bounds are `wider` times as far from the
-    estimate as they would be if no label had been learned from; `probabilities` (n, K) are those of all classes. See
-    :meth:`HeldOut.predict`.
+    estimate as they would be if no label had been learned from; `probabilities` (n, K) are those of all classes. To
+    tell as much as labels of different examples do, `repeats` times as many are needed. See :meth:`HeldOut.predict`.
     """
 
     rows: NDArray[np.int64]
@@ -70,6 +69,7 @@ class Predicted(NamedTuple):
     gain: float
     wider: float
     probabilities: NDArray[np.float32]
+    repeats: float = 1.0
 
     @property
     def sure(self) -> Floats:
@@ -103,6 +103,7 @@ class HeldOut:
     ----------
     rows : (n,) those that were held out at all; everything below is about them.
     together : for each member (n, K), the mean over the times that a row was held out.
+    groups : (n,), None where there are none.
     """
 
     def __init__(
@@ -126,10 +127,9 @@ class HeldOut:
         self.labels, self.n_classes, self.transition, self.n_runs = labels[self.rows], n_classes, transition, n_runs
         self.sample_weight = None if sample_weight is None else sample_weight[self.rows]
         self.belief = np.array([*([BELIEF] * len(members) if belief is None else belief), 0.0])  # none in the uniform
-        self.examples = np.arange(len(self.rows))  # which example a row is about
-        if groups is not None:
-            self.examples = np.unique(groups[self.rows], return_inverse=True)[1]
-        self._group = (rng.permutation(self.examples.max(initial=-1) + 1) % GROUPS)[self.examples]
+        self.groups = None if groups is None else np.unique(groups[self.rows], return_inverse=True)[1]
+        examples = np.arange(len(self.rows)) if self.groups is None else self.groups
+        self._group = (rng.permutation(examples.max(initial=-1) + 1) % GROUPS)[examples]
         self._some = np.flatnonzero(rng.permutation(len(self.rows)) < FIT_ROWS)
         self._likelihood = self._likelihoods()
 
@@ -150,15 +150,16 @@ class HeldOut:
         rows = np.ones(len(self._some), dtype=bool) if without is None else self._group[self._some] != without
         likelihood = self._likelihood[:, :, rows]
         count = np.ones(rows.sum()) if self.sample_weight is None else self.sample_weight[self._some][rows]
-        score = np.log(likelihood) @ (count / count.mean())  # (C + 1, T)
+        count = count / count.mean() if len(count) else count  # of a single row nothing is left
+        score = np.log(likelihood) @ count  # (C + 1, T)
         log_t = np.log(TEMPERATURES)
         common = log_t[score[:-1].sum(axis=0).argmax()]
         best = (score - ALIKE / 2 * (log_t - common) ** 2).argmax(axis=1)
         tempered = np.stack([one[t] for one, t in zip(likelihood, best)])  # (C + 1, n)
-        weights = mixture_weights(tempered, self.belief, count / count.mean())
+        weights = mixture_weights(tempered, self.belief, count)
         kept = weights >= min(LIGHTEST, weights[:-1].max())
         kept[-1] = True
-        weights[kept], weights[~kept] = mixture_weights(tempered[kept], self.belief[kept], count / count.mean()), 0.0
+        weights[kept], weights[~kept] = mixture_weights(tempered[kept], self.belief[kept], count), 0.0
         return Pool(TEMPERATURES[best[:-1]], weights[:-1])
 
     def predict(self) -> Predicted:
@@ -187,22 +188,10 @@ class HeldOut:
                 singly[rows] += known * p[np.arange(len(rows)), alone]
         times = self.known.sum(axis=0)
         share = (1 / times - 1 / self.n_runs) / (1 - 1 / np.maximum(times, 2))
-        gain = np.where(times > 1, share * (sure - singly / times), 0.0).mean()
-        wider = float(np.sqrt(2.0 - sure.mean() ** 2)) * self._wider_by_groups(classes)
+        gain = np.average(np.where(times > 1, share * (sure - singly / times), 0.0), weights=self.sample_weight)
+        sureness = np.average(sure, weights=self.sample_weight)
+        wider = float(np.sqrt(2.0 - sureness**2))
         return Predicted(self.rows, classes, max(0.0, float(gain)), wider, probabilities)
-
-    def _wider_by_groups(self, classes: NDArray[np.int64]) -> float:
-        """Say how many times as far bounds are because rows of one example are right, or wrong, together."""
-        if len(np.unique(self.examples)) == len(self.examples):
-            return 1.0
-        labels, named = (torch.from_numpy(np.ascontiguousarray(given)) for given in (self.labels, classes))
-        hit = (
-            weights_at(labels, named, self.n_classes, inverse_tensor(self.transition, self.n_classes)).double().numpy()
-        )
-        weight = np.ones(len(hit)) if self.sample_weight is None else self.sample_weight
-        off = weight * (hit - np.average(hit, weights=weight))
-        together = np.bincount(self.examples, off)
-        return float(np.sqrt(max(1.0, np.square(together).sum() / max(np.square(off).sum(), 1e-12))))
 
 
 def mixture_weights(likelihood: Floats, belief: Floats, count: Floats, n_steps: int = 200) -> Floats:

@@ -49,7 +49,7 @@ def write_model(
     text = json.dumps(described, indent=1, default=numpy_to_json) + "\n"
     write_tensors(folder / weights, tensors, {"format": FORMAT})
     write_description(folder, text)
-    for old in folder.glob("weights-*.safetensors"):
+    for old in folder.glob(f"weights-{'[0-9a-f]' * 16}.safetensors"):  # others are not ours
         if old.name != weights:
             old.unlink(missing_ok=True)
 
