@@ -654,7 +654,7 @@ def test_what_is_said_of_the_default_is_what_was_measured():
     assert reached in " ".join(PAGES["docs/accuracy.md"].split())
     few, more = (100 * row["accuracy"]["all"] for row in result("photos")["summary"][:2])
     readme = " ".join(PAGES["README.md"].split())
-    assert f"of ten kinds, {few:.0f} % of new photos are named correctly; with 1,000 of them, {more:.0f} %" in readme
+    assert f"of ten kinds, {few:.0f} % of new photos are classified correctly; with 1,000 of them, {more:.0f} %" in readme
     page, folder = " ".join(PAGES["docs/photos.md"].split()), result("photo_speed")
     assert f"{folder['ratio']:.2f} times as long as bare passes, {folder['seconds_from_folder'][0]:.0f} s" in page
     assert f"{result('photo_speed-cuda')['photos_per_second']:,} photos per second" in page
@@ -762,7 +762,7 @@ def test_what_is_said_of_intervals_on_tables_is_what_was_measured():
     fits, n_reported = measured["fits"], sum(row["fits"] for row in measured["report"])
     reported = sum(row["fits"] * row["covered"] for row in measured["report"])
     everywhere = sum(held(fit, "auto") for fit in fits)
-    said = f"held the true accuracy in {100 * reported / n_reported:.0f} % of"
+    said = f"covered the true accuracy in {100 * reported / n_reported:.0f} % of"
     assert f"{said} these {n_reported} fits, and in {100 * everywhere / len(fits):.0f} % of all {len(fits)}" in page
     assert f"95 % interval {said} the fits" in " ".join(PAGES["README.md"].split())
     by_rows = [[fit for fit in fits if fit["rows"] == n] for n in (100, 300, 1000, 3000)]
