@@ -654,14 +654,20 @@ def test_what_is_said_of_the_default_is_what_was_measured():
     assert reached in " ".join(PAGES["docs/accuracy.md"].split())
     few, more = (100 * row["accuracy"]["all"] for row in result("photos")["summary"][:2])
     readme = " ".join(PAGES["README.md"].split())
-    assert f"of ten kinds, {few:.0f} % of new photos are classified correctly; with 1,000 of them, {more:.0f} %" in readme
+    assert (
+        f"of ten kinds, {few:.0f} % of new photos are classified correctly; with 1,000 of them, {more:.0f} %" in readme
+    )
     page, folder = " ".join(PAGES["docs/photos.md"].split()), result("photo_speed")
     assert f"{folder['ratio']:.2f} times as long as bare passes, {folder['seconds_from_folder'][0]:.0f} s" in page
     assert f"{result('photo_speed-cuda')['photos_per_second']:,} photos per second" in page
     page, all_of_it = " ".join(PAGES["docs/accuracy.md"].split()), result("coverage")["all"]
-    assert f"Over all {all_of_it['fits']} fits the 95 % intervals held it in {100 * all_of_it['covered']:.1f} %" in page
     assert (
-        f"the bias was −{-100 * all_of_it['bias']:.2f} points, with an error of {100 * all_of_it['bias_error']:.1f}"
+        f"Over all {all_of_it['fits']} fits the 95 % intervals covered it in {100 * all_of_it['covered']:.1f} %" in page
+    )
+    assert (
+        "the bias was −{:.2f} points, with a standard error of {:.1f}".format(
+            -100 * all_of_it["bias"], 100 * all_of_it["bias_error"]
+        )
         in page
     )
     trials = result("transitions")["overall"]
@@ -775,7 +781,7 @@ def test_what_is_said_of_intervals_on_tables_is_what_was_measured():
     off = [100 * np.array([fit["estimate"] - fit["accuracy"]["auto"] for fit in some]) for some in by_rows]
     shown = [f"{'−' if one.mean() < 0 else '+'}{abs(one.mean()):.1f}" for one in off]
     errors = [f"{one.std(ddof=1) / np.sqrt(len(one)):.1f}" for one in off]
-    words = "{} points with an error of {} (100 rows), {} with {}, {} with {}, and {} with {} (3,000 rows)"
+    words = "{} points with a standard error of {} (100 rows), {} with {}, {} with {}, and {} with {} (3,000 rows)"
     assert words.format(*itertools.chain(*zip(shown, errors))) in page
     few, *more = measured["report"]
     assert few["covered"] == 1
@@ -798,16 +804,15 @@ def test_what_is_said_of_fits_without_a_warning_is_what_was_measured():
     quiet = [fit for fit in fits if fit["low"] > 1 / fit["classes"]]  # `learned_`
     assert f"as in {len(fits) - len(quiet)} of the {len(fits)} fits. In the other {len(quiet)} the estimate" in page
     (off, error, right), (off_all, error_all, right_all) = off_and_held(quiet), off_and_held(fits)
-    words = f"was {off[1:]} points too high on average, with an error of {error}, and the interval held in {right} "
-    words += f"({100 * right / len(quiet):.0f} %); over all fits it was off by {off_all} with {error_all}, and held in "
-    assert f"{words}{right_all} ({100 * right_all / len(fits):.0f} %)" in page
+    words = f"was {off[1:]} points too high on average, with a standard error of {error}, and the interval covered the "
+    words += f"accuracy in {right} ({100 * right / len(quiet):.0f} %). Over all fits it was off by {off_all} with "
+    assert f"{words}{error_all}, and covered it in {right_all} ({100 * right_all / len(fits):.0f} %)" in page
     parts = []
     for n in (100, 300, 1000, 3000):
         some = [fit for fit in quiet if fit["rows"] == n]
         off, error, _ = off_and_held(some)
-        parts.append(
-            f"{off}{' points' * (n == 100)} with {'an error of ' * (n == 100)}{error} ({n:,} rows, {len(some)} fits)"
-        )
+        unit, of = (" points", "a standard error of ") if n == 100 else ("", "")
+        parts.append(f"{off}{unit} with {of}{error} ({n:,} rows, {len(some)} fits)")
     assert f"{', '.join(parts[:3])} and {parts[3]}" in page
 
 
@@ -872,8 +877,8 @@ def test_what_is_said_of_the_parts_of_an_error_is_what_was_measured():
     signs = ["−" if about[part]["mean"] < 0 else "+" for about in (few, many) for part in PARTS]
     assert re.findall(r"\| ([+−])[\d.]+ \(", below)[: len(signs)] == signs  # the table's numbers come without theirs
     assert round(many["width"] / many["weights"]["mean"], -1) == 50  # "a fiftieth of the interval's width"
-    assert abs(few["weights"]["mean"]) < few["weights"]["error"]  # "less than can be told from 0"
-    assert abs(many["off"]["mean"]) < many["off"]["error"]  # "nothing of the size seen came back"
+    assert abs(few["weights"]["mean"]) < few["weights"]["error"]  # "too little to be distinguished from 0"
+    assert abs(many["off"]["mean"]) < many["off"]["error"]  # "no larger than its standard error"
 
 
 def test_what_is_said_of_the_grid_is_what_was_measured(benchmarks):
@@ -884,7 +889,7 @@ def test_what_is_said_of_the_grid_is_what_was_measured(benchmarks):
     counts = [
         value for cell in (unlabelled, estimated) for value in (round(cell["fits"] * cell["covered"]), cell["fits"])
     ]
-    assert "The last two rows held in {} of {} fits, and in {} of {}".format(*counts) in page
+    assert "intervals covered the accuracy in {} of {} fits and in {} of {}.".format(*counts) in page
     low = [(cell["data"], cell["classes"], cell["rows"]) for cell in measured["cells"] if cell["covered"] < 0.9]
     assert low == [("clusters", 10, 1000)]
     assert all(abs(cell["bias"]) < 2 * cell["bias_error"] for cell in measured["cells"])
