@@ -300,7 +300,7 @@ def take_report(camera: Camera, path: Path) -> None:
         return act
 
     camera.every("report-top", path.as_uri())
-    camera.every("report-matrix", path.as_uri(), at("What is taken for what"))
+    camera.every("report-matrix", path.as_uri(), at("Which classes are confused"))
     camera.every("report-doubts", path.as_uri(), at("Contradicted by their labels"))
 
 

@@ -585,7 +585,7 @@ MEMBERS = ["linear", "forest", "neighbours"]
 def test_nothing_learned_is_said_and_nothing_is_sure():
     rng = np.random.default_rng(0)
     X, y_bar = rng.normal(size=(120, 4)), rng.integers(0, 3, 120)
-    with pytest.warns(UserWarning, match=r"nothing was learned that can be told from guessing: .* guessing has 33 %"):
+    with pytest.warns(UserWarning, match=r"nothing was learned that can be distinguished from .* guessing is 33 %"):
         model = quick(MEMBERS, n_seeds=5).fit(X, y_bar)
     assert not model.learned_
     assert model.predict_proba(rng.normal(size=(200, 4))).max(axis=1).mean() < 0.6

@@ -397,8 +397,8 @@ def test_nothing_learned_is_the_first_line(works, tmp_path, pets):
     noise = {"x": rng.normal(size=80).round(4).tolist(), "not": rng.choice(list("abcdefgh"), 80).tolist()}
     options = [write(tmp_path / "noise.csv", noise), "--label", "not", "--out", tmp_path / "model", *FAST]
     first = works("train", *options).out.splitlines()[0]
-    assert first.startswith("nothing was learned that can be told from guessing: the estimated accuracy is ")
-    assert re.search(r"guessing has 12 %; an accuracy of \d+ % takes about [\d,]+ labels", first)
+    assert first.startswith("nothing was learned that can be distinguished from guessing: the estimated accuracy is ")
+    assert re.search(r"guessing is 12 %; an accuracy of \d+ % takes about [\d,]+ labels", first)
     told = works("train", *options, "--force", "--json").json
     assert told["learned"] is False
     assert told["notes"][0] == first
@@ -470,7 +470,7 @@ def test_what_is_found_of_a_class_is_rough_where_there_may_be_none(works, tmp_pa
     text = works("evaluate", model, path).out
     for name, recall in rough.items():
         assert re.search(rf"^{name} .* {100 * recall:.0f}\?$", text, re.MULTILINE)
-    assert "found %, with a question mark: rough, since the labels leave it possible that there are none" in text
+    assert "A question mark after found %: a rough estimate; by these labels the class may not occur" in text
 
 
 def test_nothing_impossible_is_shown(works, tmp_path, model):

@@ -749,7 +749,7 @@ def test_the_command_prints_links_for_those_outside(table, tmp_path):
     port = re.search(r"for owner: http://\S+:(\d+)/join#\S+", said)[1]
     token = re.search(r"for Ann: \S+/join#(\S+)", said)[1]
     ann = let_in(f"http://127.0.0.1:{port}/join#{token}")
-    assert "put a proxy with https before it" in said
+    assert "put a proxy with https in front" in said
     here = f"http://127.0.0.1:{port}/api/progress"
     assert httpx.get(here, timeout=120).status_code == 401
     assert ann.get("/api/progress").json()["items"] == 3

@@ -509,12 +509,14 @@ def test_doctor_says_what_is_odd_in_a_store(tmp_path, naysayer):
     out = naysayer("doctor", tmp_path / "answers.db").out
     assert "60 answers by 1 person about 60 of 60 items\n" in out
     assert "as far as can be known before any question was asked twice" in out
-    assert "warning: Classes were not asked about as often as the store says that they are drawn." in out
+    assert "warning: Classes were not asked about with the probabilities that the store records." in out
     assert "warning: 100.0 % of the first answers are yes, more than the 25.0 % of uniform questions." in out
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, [choice(text=str(i)) for i in range(3)])))
     naysayer("import", tmp_path / "chosen.db", tmp_path / "p.jsonl")
     chosen = naysayer("doctor", tmp_path / "chosen.db").out
-    assert "note: Nobody drew what was asked about: these answers serve as labels, and for no estimate." in chosen
+    assert (
+        "note: These questions were not drawn at random: their answers serve as labels, but for no estimate." in chosen
+    )
     store, truth = recorded(tmp_path / "guided.db", n=20)
     with store:
         answer_all(store, truth, 10)

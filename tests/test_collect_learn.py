@@ -616,7 +616,10 @@ def test_the_command_says_when_nothing_was_learned(tmp_path, run):
     line = ["train", tmp_path / "answers.db", "--out", tmp_path / "model", "--epochs", 5, "--force"]
     out = run(*line)[1]
     first = out.splitlines()[0]
-    assert first == "nothing was learned that can be told from guessing, which has 33 %; collect more answers"
+    assert (
+        first
+        == "nothing was learned that can be distinguished from guessing, whose accuracy is 33 %; collect more answers"
+    )
     told = json.loads(run(*line, "--json")[1])
     assert told["learned"] is False
     assert told["accuracy"]["low"] <= 1 / 3

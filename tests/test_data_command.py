@@ -44,7 +44,7 @@ def test_list_says_what_is_here_and_what_is_not(data, tmp_path):
     assert lines["mnist"] == ["mnist", "10", "60,000", "10,000", "0.0", str(tmp_path / "mnist")]
     assert lines["cifar10"] == ["cifar10", "10", "50,000", "10,000", "170.1", "not", "here"]
     assert lines["digits"][-1].endswith("data")
-    assert done.out.endswith("those to fetch: naysayer data get fashion kuzushiji cifar10\n")
+    assert done.out.endswith("(MB is the size): naysayer data get fashion kuzushiji cifar10\n")
 
 
 def test_list_says_the_same_as_json(data, tmp_path, monkeypatch):

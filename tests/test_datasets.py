@@ -530,7 +530,7 @@ BAD = {
     "corrupt": (lambda content: content[:-20] + bytes(20), "("),
     "another file": (lambda content: gzip.compress(b"another"), "not the published"),
     "a page that wants a login": (lambda content: b"<html>", "not the published"),
-    "endless": (lambda content: content + bytes(2 * 11_594_722), "what came is far longer than the published file"),
+    "endless": (lambda content: content + bytes(2 * 11_594_722), "the download is far longer than the published file"),
 }
 
 

@@ -193,7 +193,9 @@ def test_the_share_of_yes_is_noted():
     assert 'questions "is it ...?" about uniform classes get 20% yes. The labels may be such answers.' in note
     uneven = examine(answers(y, truth(2000, 1, [0.6, 0.1, 0.1, 0.1, 0.1])))
     (note,) = (text for text in texts(uneven, "note") if "ordinary" in text)
-    assert note.endswith("If these labels are answers, some classes were asked about more often; if not, never mind.")
+    assert note.endswith(
+        "If these labels are such answers, some classes were asked about more often; otherwise ignore this."
+    )
     assert texts(uneven, "problem")
 
 
@@ -207,7 +209,7 @@ def test_a_class_never_ruled_out_is_found():
     report = examine(y_bar, class_names=["cat", "dog", "emu", "fox", "gnu"])
     assert texts(report, "warning") == [
         "Never ruled out, as if every example were one: 'gnu' (probability < 1e-12 if all classes are equally common). "
-        "Asked about at all?"
+        "Was every class asked about?"
     ]
     assert report.classes[4].prior == 1
     assert "Ask about every class: one that is never ruled out cannot be learned ('gnu')." in report.advice
@@ -248,7 +250,7 @@ def test_ordinary_labels_alone_need_no_library():
     report = examine(~EYE[truth(1000)])
     assert [row.named for row in report.classes] == np.bincount(truth(1000), minlength=5).tolist()
     assert report.findings == [
-        Finding("note", "A fifth of these labels (200) tells an accuracy of 90% within 4.4 points.")
+        Finding("note", "A fifth of these labels (200) measures an accuracy of 90% to within 4.4 points.")
     ]
     assert report.advice == ["All labels are ordinary ones: any classifier will do."]
 
@@ -256,11 +258,11 @@ def test_ordinary_labels_alone_need_no_library():
 def test_the_margin_is_said():
     single = examine(complement(truth(1000), 5, random_state=0), 5)
     assert single.findings[-1].text == (
-        "A fifth of these labels (200) tells an accuracy of 90% within 9.8 points; 5 points take 685 labels."
+        "A fifth of these labels (200) measures an accuracy of 90% to within 9.8 points; 5 points take 685 labels."
     )
     several = examine(complement(truth(1000), 5, n_labels=2, random_state=0), 5)
     assert several.findings[-1].text == (
-        "A fifth of these labels (200) tells an accuracy of 90% within 9.8 points at most; "
+        "A fifth of these labels (200) measures an accuracy of 90% to within 9.8 points at most; "
         "5 points take 685 labels at most."
     )
 

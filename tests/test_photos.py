@@ -313,7 +313,9 @@ def test_too_little_memory_for_one_picture_is_told(monkeypatch):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: not enough memory")
 
     monkeypatch.setattr(Photos, "_features", none)
-    with raises("cpu must have memory for one picture of 32 × 32; it has not; end what else runs there, or pass a sm"):
+    with raises(
+        "cpu must have memory for one picture of 32 × 32; it does not; stop what else runs there, or pass a sm"
+    ):
         small(batch_size=4).transform(smooth(3))
 
 

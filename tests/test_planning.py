@@ -167,7 +167,7 @@ def test_bad_arguments_are_named():
         with raises(f"`margin` must be from 1e-06 to 0.5; got {margin!r}; five points are 0.05"):
             labels_needed(3, margin)
     for accuracy in (-0.1, 90, float("nan"), None):
-        with raises(f"`accuracy` must be from 0 to 1; got {accuracy!r}; ninety percent are 0.9"):
+        with raises(f"`accuracy` must be from 0 to 1; got {accuracy!r}; ninety percent is 0.9"):
             labels_needed(3, 0.05, accuracy)
         with raises(f"`accuracy` must be from 0 to 1; got {accuracy!r}"):
             margin_reached(3, 100, accuracy)

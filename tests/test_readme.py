@@ -654,14 +654,20 @@ def test_what_is_said_of_the_default_is_what_was_measured():
     assert reached in " ".join(PAGES["docs/accuracy.md"].split())
     few, more = (100 * row["accuracy"]["all"] for row in result("photos")["summary"][:2])
     readme = " ".join(PAGES["README.md"].split())
-    assert f"of ten kinds, {few:.0f} % of new photos are named correctly; with 1,000 of them, {more:.0f} %" in readme
+    assert (
+        f"of ten kinds, {few:.0f} % of new photos are classified correctly; with 1,000 of them, {more:.0f} %" in readme
+    )
     page, folder = " ".join(PAGES["docs/photos.md"].split()), result("photo_speed")
     assert f"{folder['ratio']:.2f} times as long as bare passes, {folder['seconds_from_folder'][0]:.0f} s" in page
     assert f"{result('photo_speed-cuda')['photos_per_second']:,} photos per second" in page
     page, all_of_it = " ".join(PAGES["docs/accuracy.md"].split()), result("coverage")["all"]
-    assert f"Over all {all_of_it['fits']} fits the 95 % intervals held it in {100 * all_of_it['covered']:.1f} %" in page
     assert (
-        f"the bias was −{-100 * all_of_it['bias']:.2f} points, with an error of {100 * all_of_it['bias_error']:.1f}"
+        f"Over all {all_of_it['fits']} fits the 95 % intervals covered it in {100 * all_of_it['covered']:.1f} %" in page
+    )
+    assert (
+        "the bias was −{:.2f} points, with a standard error of {:.1f}".format(
+            -100 * all_of_it["bias"], 100 * all_of_it["bias_error"]
+        )
         in page
     )
     trials = result("transitions")["overall"]
@@ -762,7 +768,7 @@ def test_what_is_said_of_intervals_on_tables_is_what_was_measured():
     fits, n_reported = measured["fits"], sum(row["fits"] for row in measured["report"])
     reported = sum(row["fits"] * row["covered"] for row in measured["report"])
     everywhere = sum(held(fit, "auto") for fit in fits)
-    said = f"held the true accuracy in {100 * reported / n_reported:.0f} % of"
+    said = f"covered the true accuracy in {100 * reported / n_reported:.0f} % of"
     assert f"{said} these {n_reported} fits, and in {100 * everywhere / len(fits):.0f} % of all {len(fits)}" in page
     assert f"95 % interval {said} the fits" in " ".join(PAGES["README.md"].split())
     by_rows = [[fit for fit in fits if fit["rows"] == n] for n in (100, 300, 1000, 3000)]
@@ -775,7 +781,7 @@ def test_what_is_said_of_intervals_on_tables_is_what_was_measured():
     off = [100 * np.array([fit["estimate"] - fit["accuracy"]["auto"] for fit in some]) for some in by_rows]
     shown = [f"{'−' if one.mean() < 0 else '+'}{abs(one.mean()):.1f}" for one in off]
     errors = [f"{one.std(ddof=1) / np.sqrt(len(one)):.1f}" for one in off]
-    words = "{} points with an error of {} (100 rows), {} with {}, {} with {}, and {} with {} (3,000 rows)"
+    words = "{} points with a standard error of {} (100 rows), {} with {}, {} with {}, and {} with {} (3,000 rows)"
     assert words.format(*itertools.chain(*zip(shown, errors))) in page
     few, *more = measured["report"]
     assert few["covered"] == 1
@@ -798,16 +804,15 @@ def test_what_is_said_of_fits_without_a_warning_is_what_was_measured():
     quiet = [fit for fit in fits if fit["low"] > 1 / fit["classes"]]  # `learned_`
     assert f"as in {len(fits) - len(quiet)} of the {len(fits)} fits. In the other {len(quiet)} the estimate" in page
     (off, error, right), (off_all, error_all, right_all) = off_and_held(quiet), off_and_held(fits)
-    words = f"was {off[1:]} points too high on average, with an error of {error}, and the interval held in {right} "
-    words += f"({100 * right / len(quiet):.0f} %); over all fits it was off by {off_all} with {error_all}, and held in "
-    assert f"{words}{right_all} ({100 * right_all / len(fits):.0f} %)" in page
+    words = f"was {off[1:]} points too high on average, with a standard error of {error}, and the interval covered the "
+    words += f"accuracy in {right} ({100 * right / len(quiet):.0f} %). Over all fits it was off by {off_all} with "
+    assert f"{words}{error_all}, and covered it in {right_all} ({100 * right_all / len(fits):.0f} %)" in page
     parts = []
     for n in (100, 300, 1000, 3000):
         some = [fit for fit in quiet if fit["rows"] == n]
         off, error, _ = off_and_held(some)
-        parts.append(
-            f"{off}{' points' * (n == 100)} with {'an error of ' * (n == 100)}{error} ({n:,} rows, {len(some)} fits)"
-        )
+        unit, of = (" points", "a standard error of ") if n == 100 else ("", "")
+        parts.append(f"{off}{unit} with {of}{error} ({n:,} rows, {len(some)} fits)")
     assert f"{', '.join(parts[:3])} and {parts[3]}" in page
 
 
@@ -872,8 +877,8 @@ def test_what_is_said_of_the_parts_of_an_error_is_what_was_measured():
     signs = ["−" if about[part]["mean"] < 0 else "+" for about in (few, many) for part in PARTS]
     assert re.findall(r"\| ([+−])[\d.]+ \(", below)[: len(signs)] == signs  # the table's numbers come without theirs
     assert round(many["width"] / many["weights"]["mean"], -1) == 50  # "a fiftieth of the interval's width"
-    assert abs(few["weights"]["mean"]) < few["weights"]["error"]  # "less than can be told from 0"
-    assert abs(many["off"]["mean"]) < many["off"]["error"]  # "nothing of the size seen came back"
+    assert abs(few["weights"]["mean"]) < few["weights"]["error"]  # "too little to be distinguished from 0"
+    assert abs(many["off"]["mean"]) < many["off"]["error"]  # "no larger than its standard error"
 
 
 def test_what_is_said_of_the_grid_is_what_was_measured(benchmarks):
@@ -884,18 +889,16 @@ def test_what_is_said_of_the_grid_is_what_was_measured(benchmarks):
     counts = [
         value for cell in (unlabelled, estimated) for value in (round(cell["fits"] * cell["covered"]), cell["fits"])
     ]
-    assert "The last two rows held in {} of {} fits, and in {} of {}".format(*counts) in page
+    assert "intervals covered the accuracy in {} of {} fits and in {} of {}.".format(*counts) in page
     low = [(cell["data"], cell["classes"], cell["rows"]) for cell in measured["cells"] if cell["covered"] < 0.9]
     assert low == [("clusters", 10, 1000)]
     assert all(abs(cell["bias"]) < 2 * cell["bias_error"] for cell in measured["cells"])
     total = benchmarks("coverage")["total"](measured["cells"])
     assert total == {name: pytest.approx(value) for name, value in measured["all"].items()}
     sign = "−" if unlabelled["bias"] < 0 else "+"
-    off = (
-        f"off by {sign}{100 * abs(unlabelled['bias']):.1f} points with an error of {100 * unlabelled['bias_error']:.1f}"
-    )
-    photos = " ".join(PAGES["docs/photos.md"].split())
-    assert f"{off} in {unlabelled['fits']} fits" in photos
+    off, error = 100 * abs(unlabelled["bias"]), 100 * unlabelled["bias_error"]
+    words = f"off by {sign}{off:.1f} points with a standard error of {error:.1f} in {unlabelled['fits']} fits"
+    assert words in " ".join(PAGES["docs/photos.md"].split())
 
 
 @pytest.mark.usefixtures("benchmarks")
@@ -922,7 +925,8 @@ def test_fits_of_a_cell_that_are_merged_count_as_if_run_together(benchmarks):
 def test_what_is_said_of_the_most_that_features_tell_is_what_was_measured():
     runs = result("walkthrough-cat-dog-horse-400")["runs"]
     told = 100 * np.mean([run["all_classes_told"] for run in runs])
-    assert f"names {told:.1f} % of the others rightly in these draws" in " ".join(PAGES["docs/collect.md"].split())
+    page = " ".join(PAGES["docs/collect.md"].split())
+    assert f"classifies {told:.1f} % of the others correctly in these draws" in page
 
 
 def test_what_is_said_of_two_hundred_answers_is_what_was_measured():
@@ -941,7 +945,7 @@ def test_what_is_said_of_estimates_for_photos_is_what_was_measured():
     page = " ".join(PAGES["docs/photos.md"].split())
     both = result("photos"), result("photos-1-view")
     counts = [f"{sum(held(fit, 'all') for fit in one['fits'])} of" for one in both]
-    assert "held the accuracy in {} the 20 fits to all photos, and in {} 20 with one view".format(*counts) in page
+    assert "covered the accuracy in {} the 20 fits to all photos, and in {} 20 with one view".format(*counts) in page
     estimates = [f"{100 * row['estimate']:.1f}" for one in both for row in one["summary"]]
     width = 100 * np.mean([fit["high"] - fit["low"] for fit in both[0]["fits"] if fit["labels"] == 300])
     first = f"{estimates[0]} % on average for the five with 300 labels, whose intervals are {width:.0f} points wide"

@@ -1053,7 +1053,7 @@ def test_the_command_counts_one_person_as_one(tmp_path, naysayer):
     with closing(SurveyStore(tmp_path / "survey.db", read_survey(file))) as store:
         store.add("1" * 32, {"a": {"is": "x"}})
     said = naysayer("survey", str(file), "--results").out
-    assert "T: 1 respondent; no result is of fewer than 10" in said
+    assert "T: 1 respondent; no result is shown for fewer than 10" in said
     assert "Q (as answered, 1 answer)" in said
     done = naysayer("export", str(tmp_path / "survey.db"), "--out", str(tmp_path / "rows.csv"))
     assert "1 respondent is in" in done.out

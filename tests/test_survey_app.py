@@ -521,7 +521,7 @@ def test_the_command_serves_and_tells_the_results(place, run):
     code, out, err = run(place, "--results")
     assert (code, err) == (0, "")
     assert "Work and well-being: 1 respondent;" in out
-    assert "no result is of fewer than 10" in out
+    assert "no result is shown for fewer than 10" in out
     assert "Results are shown from 10 answers on; there is 1." in out
     assert "Nobody has answered this yet." in out
     found = json.loads(run(place, "--results", "--json")[1])
@@ -534,7 +534,7 @@ def test_links_for_others_come_with_a_warning(place, run, monkeypatch):
     code, out, _ = run(place, "--host", "0.0.0.0")
     assert code == 0
     assert "Work and well-being: 6 questions, 4 of them private" in out
-    assert "put a proxy with https before it" in out
+    assert "put a proxy with https in front" in out
     code, out, _ = run(place, "--public", "https://survey.example.org")
     assert "respondents, the same link for all: https://survey.example.org/s/" in out
     assert "the results:             https://survey.example.org/join#" in out

@@ -549,7 +549,7 @@ def test_pages_fit_the_screen_and_the_owner_sees_results(browser, visit, store, 
     assert fits()
     assert "δ" not in page.inner_text("main")
     assert "ε" not in page.inner_text("main"), "experts' terms are folded away"
-    experts = page.locator("summary", has_text="In the terms of experts")
+    experts = page.locator("summary", has_text="In technical terms")
     assert experts.count() == len(PRIVATE) + 1
     for summary in page.locator("summary").all():
         assert summary.bounding_box()["height"] >= 44

@@ -335,7 +335,7 @@ def test_batches_shrink_where_memory_runs_out(sentences):
     assert texts.transform(["a"] * 5).tolist() == [[1, 4]] * 5
     assert [size for _, size, _ in sentences.computed] == [5, 2]
     sentences.memory = 0
-    with raises("cpu must have memory for one text; it has not"):
+    with raises("cpu must have memory for one text; it does not"):
         texts.transform(["a"])
     with raises("a kernel failed", RuntimeError):
         Texts("sentence-transformers:broken", cache=False, device="cpu").fit_transform(["a"])

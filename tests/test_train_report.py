@@ -152,7 +152,7 @@ def test_the_accuracy_is_that_of_the_training(made, kind):
     said = seen.sections["Estimated accuracy"].replace("\N{NO-BREAK SPACE}", " ")
     assert f"{estimate:.1f} %" in said
     assert f"between {low:.1f} and {high:.1f} %" in said
-    assert ("Nothing was learned that can be told from guessing" in said) == (kind == "nothing")
+    assert ("Nothing was learned that can be distinguished from guessing" in said) == (kind == "nothing")
     assert f"{evidence.n_examples:,}" in seen.text
     for trial in trained.model.trials_:
         assert trial["method"] in seen.sections["What predicts"]
@@ -281,7 +281,7 @@ def test_many_classes_and_columns_are_cut(tmp_path, made):
         model.fit(encoder.transform(examples), y_bar)
     evidence = Evidence.from_labels("labels", model, examples, y_bar)
     seen = page(tmp_path / "report.html", EncodedModel(model, encoder, {}), evidence)
-    matrix = seen.sections["What is taken for what"]
+    matrix = seen.sections["Which classes are confused"]
     assert "39 others" in matrix
     assert "40 more columns" in seen.sections["What the model sees"]
     assert "94 more columns are not shown" in seen.sections["Least sure"]
@@ -310,7 +310,7 @@ def test_the_confusion_matrix_is_that_of_the_metrics(made):
     np.testing.assert_allclose(evidence.confusion.share.sum(axis=1), 1, atol=1e-6)
     assert (evidence.confusion.error > 0).all()
     assert evidence.confusion.number.sum() == len(evidence.rows)
-    shown = re.findall(r"(\d+)\n± \d+", seen.sections["What is taken for what"])
+    shown = re.findall(r"(\d+)\n± \d+", seen.sections["Which classes are confused"])
     assert [int(cell) for cell in shown] == np.round(100 * expected.clip(0, 1)).ravel().astype(int).tolist()
 
 

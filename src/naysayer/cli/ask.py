@@ -29,7 +29,7 @@ def ask(
         str | None, typer.Option(help="The classes to ask about, separated by commas; a store has its own.")
     ] = None,
     store: Annotated[
-        str, typer.Option(help="Where answers are kept: a SQLite file or a postgresql:// URL.")
+        str, typer.Option(help="Where to store answers: a SQLite file or a postgresql:// URL.")
     ] = "answers.db",
     question: Annotated[
         str | None, typer.Option(help='How to ask, with {class} for the class; default: "Is this a {class}?".')
@@ -70,18 +70,16 @@ def ask(
     ] = None,
     language: Annotated[
         str | None,
-        typer.Option(metavar="de|en|ja", help="The language of the page; default: that of each one's browser."),
+        typer.Option(metavar="de|en|ja", help="Language of the page; default: that of each person's browser."),
     ] = None,
     host: Host = "127.0.0.1",
     port: Port = None,
     public: Public = None,
     invite: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Print a link with which somebody can answer; may be repeated."),
+        typer.Option(metavar="NAME", help="Print a link for somebody to answer with; may be repeated."),
     ] = None,
-    days: Annotated[
-        float | None, typer.Option(help="Days after which the links of --invite end; default: they do not.")
-    ] = None,
+    days: Annotated[float | None, typer.Option(help="Days until the links of --invite expire; default: never.")] = None,
     end_links: EndLinks = False,
     open_: Annotated[
         bool, typer.Option("--open", help="Require no link: anybody on this machine may answer and see everything.")
@@ -92,7 +90,7 @@ def ask(
 ) -> None:
     """Ask people about items, one question at a time: is this a cat? Yes, no, or can't tell.
 
-    Running it again adds the items that are new and continues.
+    Run it again to add new items and continue.
     """
     from naysayer.collect.languages import check_language
     from naysayer.collect.records import Project
@@ -249,9 +247,9 @@ def _tell(answers: Any, new: int, site: Any, links: dict[str, str], known: list[
         if not site.local:
             print("Each link is for one person and opens once, in one browser; those printed before still work.")
             if not site.origin.startswith("https:"):
-                print("Others on the network can read what goes over http: put a proxy with https before it.")
+                print("Others on the network can read what goes over http: put a proxy with https in front.")
         print(f"The dashboard is at {site.origin}/dashboard; answers are kept in {answers.name}.")
-        print("Control-C stops; the same command continues.")
+        print("Press Control-C to stop; the same command continues.")
     sys.stdout.flush()
 
 

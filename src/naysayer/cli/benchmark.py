@@ -47,16 +47,16 @@ def benchmark(
         str | None, typer.Option(help="Learning rates to choose from; default: a few per network.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every run; default: those of the network.")] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of everything, from seed 0.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.")] = 3,
     held_out: Annotated[
-        float, typer.Option(help="Share of the training images that chooses; 0 where nothing is to be chosen.")
+        float, typer.Option(help="Share of the training images whose labels choose; 0 to choose nothing.")
     ] = 0.1,
     limit: Annotated[
         float | None, typer.Option(help="Seconds after which no epoch begins; the same command resumes.")
     ] = None,
     out: ResultsFolder = Path("benchmark"),
     add: Annotated[
-        list[Path] | None, typer.Option(metavar="FOLDER", help="Take over the results of this folder; may be repeated.")
+        list[Path] | None, typer.Option(metavar="FOLDER", help="Add the results of this folder; may be repeated.")
     ] = None,
     draw: Draw = False,
     markdown: Markdown = None,
@@ -71,7 +71,7 @@ def benchmark(
     folder: DataFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Compare methods on labels that are the same for everybody; your own method may enter."""
+    """Compare methods, including your own, on the same labels."""
     from naysayer.experiments import benchmark as job
     from naysayer.experiments.benchmark_page import write_page
 

@@ -27,12 +27,13 @@ Ordinary = Annotated[bool, typer.Option("--ordinary", help="The labels say what 
 Transition = Annotated[
     Path | None,
     typer.Option(
-        help="Q, rows = true class, in the order of the classes: a CSV of numbers, which is taken as known, or the "
+        help="Matrix Q, one row per true class, in the order of the classes: a CSV, taken as known exactly, or the "
         "JSON of an estimate, which widens intervals."
     ),
 ]
 Alpha = Annotated[
-    float | None, typer.Option(help="Weight of 'is not' against 'is' labels where both occur; default: equal.")
+    float | None,
+    typer.Option(help="Weight of 'is not' labels where both kinds occur; default: each row counts the same."),
 ]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")]
 Categorical = Annotated[str, typer.Option(help="Columns to read as categories, separated by commas.")]
@@ -48,17 +49,16 @@ Views = Annotated[
     int | None,
     typer.Option(
         metavar="1|2",
-        help="Of photos: 2 sees each and its mirror image, 1 takes half the time, a little less accurate; default: 2.",
+        help="For photos: 2 averages each with its mirror image; 1 takes half the time and is slightly less accurate; "
+        "default: 2.",
     ),
 ]
-Delimiter = Annotated[
-    str | None, typer.Option(help="What separates the values of a CSV file, such as ';', or tab; default: comma.")
-]
+Delimiter = Annotated[str | None, typer.Option(help="Separator of a CSV file, such as ';', or tab; default: comma.")]
 ModelFolder = Annotated[Path, typer.Argument(help="Folder of a trained model.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the model that the folder has.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the model in the folder.")]
 StorePlace = Annotated[str, typer.Argument(help="A store, such as answers.db, or a postgresql:// URL.")]
 ResultsFolder = Annotated[Path, typer.Option(help="Folder of the results; finished work in it is not repeated.")]
-Draw = Annotated[bool, typer.Option("--draw", help="Draw and report what is there; train nothing.")]
+Draw = Annotated[bool, typer.Option("--draw", help="Draw and report the results so far; train nothing.")]
 Markdown = Annotated[Path | None, typer.Option(help="Also write the report as this Markdown file.")]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")]
@@ -68,7 +68,9 @@ Port = Annotated[
 Public = Annotated[
     str | None, typer.Option(help="Address that people open, if a proxy stands in front of this server.")
 ]
-EndLinks = Annotated[bool, typer.Option("--end-links", help="First end all links made before, and what they opened.")]
+EndLinks = Annotated[
+    bool, typer.Option("--end-links", help="First end all earlier links, and the sessions that they opened.")
+]
 DataFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder of data; default: $NAYSAYER_DATA, or else the user's cache.")
 ]
@@ -336,8 +338,8 @@ Memory = Annotated[
     int | None,
     typer.Option(
         metavar="MB",
-        help="Read the table part by part, with so much memory for its rows; default: 256 where it is several files, "
-        "else it is read whole.",
+        help="Read the table in parts, with this much memory for its rows; default: 256 for several files, while a "
+        "single file is read whole.",
     ),
 ]
 

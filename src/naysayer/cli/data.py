@@ -37,18 +37,18 @@ def list_(folder: DataFolder = None, as_json: Json = False) -> None:
     ]
     print_table(["name", "classes", "train", "test", "MB", "where"], rows)
     if absent := [entry.name for entry in found if entry.folder is None]:
-        print(f"\nThe MB of what is not here are those to fetch: naysayer data get {' '.join(absent)}")
+        print(f"\nDownload those that are not here (MB is the size): naysayer data get {' '.join(absent)}")
 
 
 @app.command()
 def get(
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME", help="Data sets to fetch, or all.", autocompletion=_names_or_all)
+        list[str], typer.Argument(metavar="NAME", help="Data sets to download, or all.", autocompletion=_names_or_all)
     ],
     folder: DataFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch data sets from their publishers; files that are already there and whole are kept."""
+    """Download data sets from their publishers; complete files that are already there are kept."""
     from naysayer.data import datasets
 
     wanted = list(datasets.REGISTRY) if names == ["all"] else names

@@ -35,11 +35,13 @@ def evaluate(
     table: Annotated[
         list[str],
         typer.Argument(
-            help="CSV, TSV, Parquet or npz file with labels, several, a folder or a pattern, or a store, that was not "
-            "trained on."
+            help="CSV, TSV, Parquet or npz file with labels, several, a folder or a pattern, or a store; not what the "
+            "model was trained on."
         ),
     ],
-    label: Annotated[str | None, typer.Option(help="The column that holds the labels; default: as trained.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column that holds the labels; default: the one of the training.")
+    ] = None,
     ordinary: Ordinary = False,
     transition: Annotated[
         Path | None,
@@ -104,6 +106,4 @@ def _print_evaluation(found: Evaluation, confidence: float) -> None:
     print_table([*heads, "right when predicted %", "found %"], rows)
     print("\nAll are estimates from these labels; those of a single class rest on fewer of them.")
     if any(row["recall_rough"] for row in found.classes):
-        print(
-            "found %, with a question mark: rough, since the labels leave it possible that there are none of the class."
-        )
+        print("A question mark after found %: a rough estimate; by these labels the class may not occur at all.")

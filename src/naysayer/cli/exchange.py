@@ -50,7 +50,7 @@ def export_survey(store: str, out: Path, as_json: bool) -> None:
         print_json({"respondents": n, "file": str(out)})
     else:
         said = f"{count(n, 'respondent')} {'is' if n == 1 else 'are'} in {out}"
-        print(f"{said}, each as it was stored; the least number for results is not for rows")
+        print(f"{said}, each as it was stored; the minimum number of people for results does not apply to rows")
 
 
 def import_file(

@@ -22,7 +22,7 @@ def add(
 ) -> None:
     """Add items or classes to a store, also while people are answering.
 
-    What was said before says nothing about a new class: items that only elimination had settled are open again.
+    Earlier answers say nothing about a new class: items that only elimination had settled are open again.
     """
     from naysayer.collect.store import Store
     from naysayer.data.items import read_items

@@ -49,13 +49,13 @@ KINDS = {
 
 
 def plan(
-    classes: Annotated[int, typer.Option(help="How many classes there are.")],
+    classes: Annotated[int, typer.Option(help="Number of classes.")],
     margin: Annotated[float, typer.Option(help="Half the width of the interval that you want, such as 0.01.")] = 0.01,
     accuracy: Annotated[float, typer.Option(help="The accuracy that you expect.")] = 0.9,
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:
-    """Say how many labels of each kind estimate an accuracy to within a margin."""
+    """Print how many labels of each kind it takes to estimate an accuracy to within a margin."""
     from naysayer.measure.planning import labels_needed
 
     needed = labels_needed(classes, margin, accuracy, confidence)
@@ -64,13 +64,13 @@ def plan(
         print_json(about | {"labels": needed._asdict()})
         return
     print(
-        f"To know an accuracy near {100 * accuracy:g} % to within ± {100 * margin:g} points, "
+        f"To measure an accuracy near {100 * accuracy:g} % to within ± {100 * margin:g} points, "
         f"{classes} classes, {100 * confidence:g}% confidence:\n"
     )
     counts = {text: getattr(needed, kind) for kind, text in KINDS.items()}
     rows = [[text, f"{count:,}", f"{count / needed.ordinary:.1f}"] for text, count in counts.items()]
     print_table(["label", "how many", "times the ordinary"], rows)
-    print("\nA yes/no answer pays off where an ordinary label costs more than that many times as much.")
+    print("\nA yes/no answer pays off if an ordinary label costs more than that many times as much.")
 
 
 def doctor(
@@ -79,7 +79,7 @@ def doctor(
         str,
         typer.Argument(help="CSV, TSV, Parquet or npz file with a column of labels; or a store, such as answers.db."),
     ],
-    label: Annotated[str | None, typer.Option(help="The column of labels; default: the only one.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column that holds the labels; default: the only one.")] = None,
     classes: Classes = None,
     ordinary: Ordinary = False,
     drop: Drop = "",
@@ -92,9 +92,9 @@ def doctor(
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:
-    """Check labels or a store's answers: counts, class shares, whether they can be uniform, and what to use.
+    """Check a table's labels or a store's answers: counts, class shares, whether they can be uniform, what to use.
 
-    Of a table it also says how the columns are read.
+    For a table, it also says how each column is read.
     """
     if is_store(table):
         refuse_options(context, {"table", "confidence", "as_json"}, table)
@@ -202,7 +202,7 @@ def _odd_people(people: list[dict[str, Any]], disputed: int) -> list[tuple[str, 
     if out := sum(one["left_out"] is not None for one in people):
         found.append(("note", f"{count(out, 'person is', 'people are')} left out, and not counted here."))
     if disputed:
-        text = f"On {count(disputed, 'item')} people, or people and model, disagree; the dashboard has the queue."
+        text = f"People, or people and model, disagree on {count(disputed, 'item')}; the dashboard lists them."
         found.append(("note", text))
     return found
 
@@ -211,7 +211,7 @@ def _odd_questions(report: AnswerReport, said: Answers, guided_shares: bool) -> 
     """Say what is odd about which questions were asked, and how many got a yes."""
     found = []
     if report.asked_p_value is not None and report.asked_p_value < ODD:
-        found.append(("warning", "Classes were not asked about as often as the store says that they are drawn."))
+        found.append(("warning", "Classes were not asked about with the probabilities that the store records."))
     if report.yes is not None and report.yes_expected is not None and (report.yes_p_value or 0.0) < ODD:
         more = "more" if report.yes.estimate > report.yes_expected else "less"
         share, usual = 100 * report.yes.estimate, 100 * report.yes_expected
@@ -221,7 +221,9 @@ def _odd_questions(report: AnswerReport, said: Answers, guided_shares: bool) -> 
         before = "Class shares rest on the answers before guided questions began"
         found.append(("note", f"{before}, and on the guided ones." if guided_shares else f"{before}."))
     if not said.design.told.any():
-        found.append(("note", "Nobody drew what was asked about: these answers serve as labels, and for no estimate."))
+        found.append(
+            ("note", "These questions were not drawn at random: their answers serve as labels, but for no estimate.")
+        )
     return found
 
 
@@ -229,21 +231,21 @@ def labels(
     store: StorePlace,
     out: Annotated[Path, typer.Option(help="CSV file to write, one row per item.")],
     review: Annotated[
-        Path | None, typer.Option(help="CSV file to write of the doubtful items, the most doubtful first.")
+        Path | None, typer.Option(help="CSV file to write with the doubtful items, the most doubtful first.")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Least probability for a label; items below it are doubtful.")
+        float, typer.Option(help="Minimum probability of a label; items below it are doubtful.")
     ] = 0.95,
     model: Annotated[
         bool, typer.Option("--model/--no-model", help="Whether to combine people's answers with a model trained now.")
     ] = True,
     network: Annotated[str, typer.Option(help="Network of the model, as for train.")] = "mlp",
-    epochs: Annotated[int | None, typer.Option(help="Number of epochs; default: what suits the network.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Number of epochs; default: depends on the network.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Write what each item of a store is: its label, how sure that is, and whether people or a model know it."""
+    """Write the label of each item of a store, its probability, and whether people or a model know it."""
     for option, path in (("--out", out), ("--review", review)):
         if path is not None:
             check_target(path, option)

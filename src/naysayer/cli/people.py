@@ -22,7 +22,7 @@ def people(
     reason: Annotated[str, typer.Option(help="Why, for the record.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Say how each person answers, name those whose answers look bad, and leave them out or let them in again."""
+    """Show how each person answers, name those whose answers look bad, and leave them out or let them in again."""
     from naysayer.collect.people import owner_of
     from naysayer.collect.reviewing import summary
     from naysayer.collect.store import Store

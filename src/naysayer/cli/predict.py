@@ -60,7 +60,7 @@ def predict(
 ) -> None:
     """Predict the class of each row of a table, or of each item.
 
-    Features of pictures are kept on the way: after an interruption the same command resumes.
+    Features of pictures are cached, so the same command resumes after an interruption.
     """
     from naysayer.features.photos import told_of
     from naysayer.models.encoded import EncodedModel

@@ -62,7 +62,7 @@ def demo(
         f"{job.TEST_ANSWERS} “no” per\ntest image and no true label."
     )
     print(f"To the right: true accuracy with 1 to {job.ANSWERS[-1]} “no” per image, mean of {job.SEEDS} runs.")
-    print("Free, max operator and gradient ascent need more labels than these thousand: README has MNIST's 60,000.")
+    print("Free, max operator and gradient ascent need more than these thousand labels: README has MNIST's 60,000.")
     print(f"The plot is in {out}.")
 
 
@@ -71,8 +71,8 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="NAME",
-            help="Of the paper figure1, figure2, table3, figure4; beyond it selection, labels, classes, noise, bias, "
-            "alpha; or all.",
+            help="From the paper: figure1, figure2, table3, figure4; beyond it: selection, labels, classes, noise, "
+            "bias, alpha; or all.",
         ),
     ],
     out: ResultsFolder = Path("reproduction"),
@@ -81,7 +81,7 @@ def reproduce(
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every run; default: the paper's.")] = None,
     trials: Annotated[int | None, typer.Option(help="Trials of every setting; default: the paper's.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version of all: minutes on two cores.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Everything at reduced size: minutes on two cores.")] = False,
     draw: Draw = False,
     only: Annotated[
         str, typer.Option(help="Train only the jobs with this in their names, such as resnet-ascent.")

@@ -15,13 +15,13 @@ from naysayer.common.words import count
 def survey(
     file: Annotated[Path, typer.Argument(help="TOML file with the questions; examples/survey.toml shows one.")],
     store: Annotated[
-        str | None, typer.Option(help="Where answers are kept: a SQLite file or a postgresql:// URL; default: FILE.db.")
+        str | None, typer.Option(help="Where to store answers: a SQLite file or a postgresql:// URL; default: FILE.db.")
     ] = None,
     host: Host = "127.0.0.1",
     port: Port = None,
     public: Public = None,
     end_links: EndLinks = False,
-    results: Annotated[bool, typer.Option("--results", help="Print what the answers say; serve nothing.")] = False,
+    results: Annotated[bool, typer.Option("--results", help="Print the results; serve nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Ask private questions whose true answers never leave the respondent's device."""
@@ -53,7 +53,7 @@ def _serve(asked: Any, answers: Any, host: str, port: int | None, public: str | 
         serve(make_app(asked, answers, site), listener, lambda: _tell(asked, answers, site, links, as_json))
     if not as_json:
         n = answers.count()
-        print(f"\nended; {count(n, 'person has', 'people have')} answered; --results prints what they say")
+        print(f"\nended; {count(n, 'person has', 'people have')} answered; --results prints the results")
 
 
 def _tell(asked: Any, answers: Any, site: Any, links: dict[str, str], as_json: bool) -> None:
@@ -66,8 +66,8 @@ def _tell(asked: Any, answers: Any, site: Any, links: dict[str, str], as_json: b
         print(f"for respondents, the same link for all: {links['respondents']}")
         print(f"for you alone, the results:             {links['results']}")
         if not site.local and not site.origin.startswith("https:"):
-            print("Others on the network can read and change what goes over http: put a proxy with https before it.")
-        print(f"Answers are kept in {answers.name}. Control-C ends it.")
+            print("Others on the network can read and change what goes over http: put a proxy with https in front.")
+        print(f"Answers are kept in {answers.name}. Press Control-C to stop.")
     sys.stdout.flush()
 
 
@@ -80,7 +80,7 @@ def _print_results(asked: Any, answers: Any, as_json: bool) -> None:
         print_json(found)
         return
     people = count(found["respondents"], "respondent")
-    print(f"{found['title']}: {people}; no result is of fewer than {found['minimum']:,}\n")
+    print(f"{found['title']}: {people}; no result is shown for fewer than {found['minimum']:,}\n")
     for question, about in zip(asked.questions, found["questions"], strict=True):
         kind = about["mode"] or "as answered"
         print(f"{about['text']} ({kind}, {count(about['answers'], 'answer')})")
@@ -97,4 +97,4 @@ def _print_results(asked: Any, answers: Any, as_json: bool) -> None:
             print(f"{about['question']}: the other answers predict it in {right} % of cases")
         else:
             print(f"{about['question']}: {about['problem']}")
-    print("\nCross-tables with a private question: --json, or the page of results. Rows as stored: naysayer export.")
+    print("\nCross-tables with a private question: --json, or the results page. Rows as stored: naysayer export.")

@@ -72,7 +72,7 @@ def train(
     ],
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
     label: Annotated[
-        str | None, typer.Option(help="The column that holds the labels; a table needs it, a store has none.")
+        str | None, typer.Option(help="Column that holds the labels; required for a table, not for a store.")
     ] = None,
     classes: Classes = None,
     ordinary: Ordinary = False,
@@ -86,8 +86,8 @@ def train(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column that names what a row is about, where several rows are about the same: they are held out "
-            "together, and the name is not learned from; default: the only column of pictures or texts.",
+            help="Column that says which rows are about the same example: they are held out together, and the column "
+            "is not learned from; default: the only column of pictures or texts.",
         ),
     ] = None,
     delimiter: Delimiter = None,
@@ -116,7 +116,7 @@ def train(
         ),
     ] = "auto",
     hidden: Annotated[str, typer.Option(help="Widths of the hidden layers, separated by commas.")] = "128",
-    lr: Annotated[str, typer.Option(help="Learning rates, separated by commas; each makes a member.")] = "auto",
+    lr: Annotated[str, typer.Option(help="Learning rates, separated by commas; one member for each.")] = "auto",
     epochs: Annotated[
         int | None,
         typer.Option(
@@ -125,7 +125,8 @@ def train(
         ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Runs per member, each of which holds out other labels; default: by the rows.")
+        int | None,
+        typer.Option(help="Runs per member, each of which holds out other labels; default: depends on the rows."),
     ] = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which no new member starts and networks stop training.")
@@ -133,20 +134,21 @@ def train(
     alpha: Alpha = None,
     transition: Transition = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew where an interrupted training would be resumed.")
+        bool, typer.Option("--restart", help="Begin anew instead of resuming an interrupted training.")
     ] = False,
     force: Force = False,
     report: Annotated[
-        Path | None, typer.Option(help="HTML file to write: how good the model is, what it predicts, where it errs.")
+        Path | None,
+        typer.Option(help="HTML file to write: how good the model is, what it predicts, where it is wrong."),
     ] = None,
     memory: Memory = None,
-    seed: Annotated[int, typer.Option(help="Seed of splits, starts and shuffles.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of splits, initial weights and shuffles.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Train on a table whose labels say what each row is not (`cat`, or `!cat` mixed with plain `dog`), or on a store.
 
-    Training on a table resumes after an interruption when the same command is run again.
+    After an interruption, the same command resumes the training on a table.
     """
     check_writable(out)
     max_epochs = optional_count(epochs, "--epochs")

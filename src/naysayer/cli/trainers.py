@@ -95,7 +95,8 @@ def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     about |= {"unanswered": trained.n_unanswered, "named": trained.named, "notes": trained.encoder.notes}
     about["learned"] = trained.model.learned_
     guessing = 100 / len(trained.model.classes_)
-    nothing = f"nothing was learned that can be told from guessing, which has {guessing:.0f} %; collect more answers"
+    nothing = "nothing was learned that can be distinguished from guessing, "
+    nothing += f"whose accuracy is {guessing:.0f} %; collect more answers"
     others = f"{trained.n_unanswered:,} more items have no answer"
     if trained.named is not None:
         others += f"; of {100 * trained.named:.0f} % of them it is sure (a class has a probability of 90 % or more)"
@@ -110,7 +111,7 @@ def _tell_of_store(trained: Trained) -> tuple[dict[str, Any], list[str]]:
 
 def _said_of_answers(trained: Trained) -> str:
     """What the answers are, in one line."""
-    wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, as questions asked twice tell"
+    wrong = f"about {100 * trained.error_rate:.1f} % of them are wrong, judging by questions asked twice"
     if trained.error_rate == 0:
         wrong = "no two answers to one question differ"
     return f"{trained.n_answers:,} answers about {trained.n_items:,} items; {wrong}"

@@ -58,7 +58,9 @@ def tune(
     out: Annotated[
         Path, typer.Option(help="Folder for the model and the results; finished work in it is not repeated.")
     ],
-    label: Annotated[str | None, typer.Option(help="The column that holds the labels; a data set's are drawn.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column that holds the labels; those of a data set are drawn.")
+    ] = None,
     classes: Classes = None,
     ordinary: Ordinary = False,
     drop: Drop = "",
@@ -69,7 +71,9 @@ def tune(
     delimiter: Delimiter = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Methods to try, separated by commas: those of train but auto and linear; default: a few."),
+        typer.Option(
+            help="Methods to try, separated by commas: those of train except auto and linear; default: a few."
+        ),
     ] = None,
     network: Annotated[
         str | None, typer.Option(help="Of linear, mlp and mlp:256x128 with widths, separated by commas; default: both.")
@@ -87,7 +91,8 @@ def tune(
         int | None, typer.Option(help="Epochs of a trial that is not stopped; default: as suits the recipe.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Runs per trial, each of which holds out other labels; default: by the rows.")
+        int | None,
+        typer.Option(help="Runs per trial, each of which holds out other labels; default: depends on the rows."),
     ] = None,
     one_in: Annotated[int, typer.Option(help="One trial in this many reaches the next stage.")] = 3,
     judge: Annotated[
@@ -99,9 +104,13 @@ def tune(
     task_cpus: TaskCpus = 1,
     task_gpus: TaskGpus = None,
     checkpoints: Checkpoints = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Forget the search that the folder holds.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Discard the search in the folder, and begin anew.")
+    ] = False,
     force: Force = False,
-    seed: Annotated[int, typer.Option(help="Seed of the labels that judge, of splits, starts and shuffles.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the labels that judge, of splits, initial weights and shuffles.")
+    ] = 0,
     device: Device = "auto",
     folder: DataFolder = None,
     as_json: Json = False,
@@ -235,7 +244,7 @@ def _tell(found: Any, labelled: LabelledTable, out: Path, truth: float | None, a
     ]
     print()
     print_table(heads, cells)
-    print(f"\n{stopped} more trials were stopped on the way, or failed; all are in {out / 'trials.csv'}")
+    print(f"\n{stopped} more trials were stopped early, or failed; all are in {out / 'trials.csv'}")
     print(f"best: {' '.join(found.trial.key)}")
     judged = f"from {found.n_judges:,} labels that had no part in the search"
     print(f"estimated accuracy: {percent(*found.accuracy)} %, {judged}")

@@ -339,7 +339,7 @@ class _Incoming(io.BytesIO):
     def write(self, part: Any) -> int:
         """Take what came next."""
         if self.tell() + len(part) > self.limit:
-            raise ValueError("what came is far longer than the published file")
+            raise ValueError("the download is far longer than the published file")
         self.bar(len(part))
         return super().write(part)
 

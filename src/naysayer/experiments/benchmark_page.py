@@ -43,23 +43,23 @@ STYLES = {  # Okabe and Ito's colours; the marker tells labels apart without the
     HUMAN_LABELS: ("#0072B2", "o"),
 }
 TEXT = (
-    f"{100 * HELD_OUT:.0f} % of the training images choose the learning rate of each seed and the epoch of each run, "
-    "by their complementary labels alone; where the rate falls along a cosine, the epoch is the last. The oracle "
-    "chooses by the true test accuracy, which nobody can. The estimate comes from complementary labels that had no "
-    "part in the choice: those of the test images or, where people or a model labelled, of another tenth of the "
-    "training images. Estimate and bounds are means over the seeds, each of which has labels of its own to estimate "
-    "from. Methods that have a place for Q know it."
+    "The learning rate of each seed and the epoch of each run are chosen by the complementary labels of "
+    f"{100 * HELD_OUT:.0f} % of the training images alone; where the rate falls along a cosine, the last epoch is "
+    "taken. The oracle chooses by the true test accuracy, which nobody knows in practice. The accuracy is estimated "
+    "from complementary labels that had no part in the choice: those of the test images or, in sets that people or a "
+    "model labelled, of another tenth of the training images. Estimates and bounds are means over the seeds, each of "
+    "which has its own labels to estimate from. Methods that can use Q know it."
 )
 
 FEW = (  # where methods are compared on digits
-    "A tenth of the digits is 130 labels to choose by. With one uniform label per image the standard error of an "
-    "accuracy of 70 % is then 14 points, and all seeds share the labels to learn from: a few seeds do not put methods "
-    "in order that differ by less."
+    "A tenth of the digits gives 130 labels to choose by. With one uniform label per image the standard error of an "
+    "accuracy of 70 % is then 14 points, and all seeds share the labels to learn from. So a few seeds cannot rank "
+    "methods that differ by less."
 )
 CLIMBS = (
-    "The 1,167 uniform labels that are left imply class shares of −9 to 30 %, where the truth is 10 %. So some class "
-    "risks are below zero from the first step on; gradient ascent climbs those instead of descending, and learns next "
-    "to nothing."
+    "The 1,167 uniform labels that are left for training imply class shares of −9 to 30 %, while the true shares are "
+    "near 10 %. So some class risks are below zero from the first step on. Gradient ascent climbs those instead of "
+    "descending, and learns next to nothing."
 )
 
 
@@ -180,10 +180,10 @@ def _worth(found: dict[Run, dict[str, dict[str, Chosen]]], rows_of_all: list[Row
         else "Complementary labels chose the learning rate of each seed."
     )
     text = (
-        "One “no” per image, the same kind of labels: the best of the paper's methods in 2019 (its errata's Table 3), "
-        f"and forward correction with views that must agree, today. {choice} The recipe's settings were found in "
-        "trials on CIFAR-10 and Kuzushiji-MNIST that looked at the true test accuracy. Mean and deviation over the "
-        f"seeds, of which there are {' or '.join(map(str, sorted(seeds)))}."
+        "The table compares the best of the paper's methods in 2019 (its errata's Table 3) with forward correction and "
+        f"views that must agree today, both from one “no” per image, labels of the same kind. {choice} The recipe's "
+        "settings were tuned in trials on CIFAR-10 and Kuzushiji-MNIST that looked at the true test accuracy. The "
+        f"numbers are mean and deviation over the seeds, of which there are {' or '.join(map(str, sorted(seeds)))}."
     )
     path = draw_worth(learned, folder / "worth")
     columns = ["the paper's best", *(f"consistency, {network}" for network in networks)]
@@ -263,8 +263,8 @@ def _estimates(chosen: list[Row], folder: Path) -> Section:
     held = sum(row.covered for row in chosen)
     text = (
         f"Each point is one chosen run. Its 95 % interval holds the true test accuracy in {held} of {len(chosen)} "
-        f"({100 * held / len(chosen):.1f} %), where {0.95 * len(chosen):.0f} are expected. The labels that estimated "
-        "it neither trained nor chose anything; methods share them, so that their estimates err together."
+        f"({100 * held / len(chosen):.1f} %), where {0.95 * len(chosen):.0f} are expected. The labels behind the "
+        "estimates were used neither to train nor to choose. Methods share them, so their errors are correlated."
     )
     path = draw_estimates(chosen, folder / "estimates")
     return Section("estimates", "Estimates beside the truth", text, [Figure("Estimate less true accuracy", path)])

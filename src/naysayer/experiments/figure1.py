@@ -31,8 +31,8 @@ def section(results: list[Result], folder: Path) -> Section:
         title = f"{TITLES[result.job.dataset]}, {NETWORKS[result.job.network]}"
         panels.append(plots.RiskPanel(title, by_class.sum(axis=1), by_class, result.history["test_accuracy"][:, 0]))
     text = (
-        "Free, trained with Adam at 5e-5, weight decay 1e-4 and mini-batches of 100. In expectation no class's part of "
-        "the risk is negative; a flexible model drives them below zero nevertheless, and its accuracy falls."
+        "Free, trained with Adam at 5e-5, weight decay 1e-4 and mini-batches of 100. The true risk of each class is "
+        "never negative. A flexible model still drives its estimates below zero, and its accuracy falls."
     )
     path = plots.risk_curves(panels, folder / "figure1")
     return Section(

@@ -36,9 +36,9 @@ def section(results: list[Result], folder: Path) -> Section:
             models[NETWORKS[result.job.network]] = plots.ReliabilityCurve(edges, **bins)
         panels.append(plots.ReliabilityPanel(TITLES[dataset], models))
     text = (
-        "Forward after the last epoch, on the test set. Filled circles use the true labels, as the paper does. Open "
-        "circles and their 95% intervals use one complementary label per image and nothing else: the diagram can be "
-        "drawn by somebody who has no true label at all. Bins with too few images for that show their interval only."
+        "Forward after the last epoch, on the test set. Filled circles use the true labels, as in the paper. Open "
+        "circles and their 95% intervals use only one complementary label per image, so the diagram can be drawn "
+        "without any true labels. Bins with too few images for that show their interval only."
     )
     path = plots.reliability(panels, folder / "figure4")
     return Section("figure4", TITLE, text, [Figure("Reliability diagrams and histograms of the softmax output", path)])

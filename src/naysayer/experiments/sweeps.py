@@ -105,7 +105,7 @@ CLASSES = Sweep(
     "classes",
     "The more classes, the less a no says",
     "classes",
-    "Only the first few digits, with all their images, one complementary label each.",
+    "Only the first few digits, with all their images and one complementary label per image.",
     "n_classes",
     (3, 4, 6, 8, 10),
     ALL,
@@ -115,7 +115,7 @@ NOISE = Sweep(
     "Labels that are sometimes wrong",
     "share of labels that name the true class",
     "Solid: the method knows the share, through the matrix Q. Dashed: it assumes that no label is wrong. At 0.1, with "
-    "ten classes, labels would say nothing.",
+    "ten classes, labels would carry no information.",
     "noise",
     (0.0, 0.01, 0.02, 0.04, 0.06),
     THREE,
@@ -125,7 +125,7 @@ BIAS = Sweep(
     "bias",
     "Labels that are not uniform",
     "share of labels drawn at the next class",
-    "That share of the labels names the class after the true one; the rest are uniform. Solid: the method knows Q. "
+    "This share of the labels names the class after the true one; the others are uniform. Solid: the method knows Q. "
     "Dashed: it assumes uniform labels.",
     "bias",
     (0.0, 0.2, 0.4, 0.6, 0.8),
@@ -136,8 +136,8 @@ ALPHA = Sweep(
     "alpha",
     "A few ordinary labels beside many complementary ones",
     "α, the weight of the complementary labels",
-    "1,000 of the images have an ordinary label, the others a complementary one: the objective is α times the "
-    "complementary risk and 1 - α times the ordinary one.",
+    "1,000 of the images have an ordinary label, the others a complementary one. The objective is α times the "
+    "complementary risk plus 1 - α times the ordinary one.",
     "alpha",
     (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
     THREE,

@@ -101,10 +101,10 @@ def section(results: list[Result], folder: Path) -> Section:
         "One learning rate and one epoch per trial.",
     )
     text = (
-        "Nine tenths of the training rows train, one tenth chooses the learning rate and the epoch; both have "
-        "complementary labels only. SGD with momentum 0.9, weight decay 1e-4, 250 epochs. The method stands before the "
-        "parentheses, the criterion inside: Free is the unbiased cross-entropy, zero-one our unbiased accuracy, and "
-        "the oracle looks at the test set, which nobody can: it bounds what choosing can get."
+        "Nine tenths of the training rows are used to train, and one tenth to choose the learning rate and the epoch; "
+        "both have complementary labels only. SGD with momentum 0.9, weight decay 1e-4, 250 epochs. Each column names "
+        "the method and, in parentheses, the criterion that chooses. Free is the unbiased cross-entropy, zero-one our "
+        "unbiased accuracy. The oracle looks at the test set, so it is an upper bound, not a method that can be used."
     )
     every = [*tables, ours, first, printed, up_to, chosen]
     return Section("table3", TITLE, text, [table for table in every if table.rows])

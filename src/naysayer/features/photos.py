@@ -40,7 +40,7 @@ def available() -> bool:
 
 
 class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Photos into features that a network learned from millions of others: (N, D) float32.
+    """Turn photos into features of a pretrained network: (N, D) float32.
 
     Pictures are paths, PIL images or uint8 arrays (H, W), (H, W, 3), (H, W, 4) or (3, H, W), mixed or not; or one
     array of N of them. Each is turned upright, put on white where it is transparent, and its middle square resized to
@@ -219,8 +219,8 @@ class Photos(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                         raise
                     if most == 1:
                         raise ValueError(
-                            f"{device} must have memory for one picture of {size} × {size}; it has not; "
-                            "end what else runs there, or pass a smaller `size` or another `device`"
+                            f"{device} must have memory for one picture of {size} × {size}; it does not; "
+                            "stop what else runs there, or pass a smaller `size` or another `device`"
                         ) from None
                     most = max(1, min(most, len(batch.rows)) // 2)
             if last is not None:  # only now is a GPU waited for, which has the next batch to go on with

@@ -132,7 +132,7 @@ def _sentence_transformer(name: str) -> TextBackbone:
                     raise
                 if most == 1:
                     raise ValueError(
-                        f"{device} must have memory for one text; it has not; end what else runs there, "
+                        f"{device} must have memory for one text; it does not; stop what else runs there, "
                         "or pass another `device`"
                     ) from None
                 most //= 2
@@ -162,7 +162,7 @@ def load_backbone(name: str) -> TextBackbone:
 
 
 class Texts(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Strings into the embeddings of a language model, (N, D) float32; a scikit-learn transformer.
+    """Turn strings into embeddings of a language model: (N, D) float32; a scikit-learn transformer.
 
     "wordllama" (``pip install 'naysayer[texts]'``) takes the mean of the vectors of a text's tokens, D = 256, and makes
     its length 1; a text without a token is zeros. Runs of white space count as one space, a text all in capitals is

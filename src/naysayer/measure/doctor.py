@@ -272,7 +272,8 @@ def _never_ruled_out(case: _Case) -> Iterator[Finding]:
     """Classes that nobody seems to have been asked about."""
     chance = f"probability {_probability(case.never_by_chance)} if all classes are equally common"
     if case.unasked:
-        text = f"Never ruled out, as if every example were one: {_some(case.unasked)} ({chance}). Asked about at all?"
+        text = f"Never ruled out, as if every example were one: {_some(case.unasked)} ({chance}). "
+        text += "Was every class asked about?"
         yield Finding("warning", text)
     elif case.never_ruled_out:
         yield Finding("note", f"Never ruled out: {_some(case.never_ruled_out)}; that may be chance ({chance}).")
@@ -306,7 +307,7 @@ def _yes_share(case: _Case) -> Iterator[Finding]:
     share, expected = _percent(case.n_ordinary / case.n_labels), _percent(1 / case.n_classes)
     text = f'{share} of the labels are ordinary; questions "is it ...?" about uniform classes get {expected} yes. '
     if p < case.level:
-        text += "If these labels are answers, some classes were asked about more often; if not, never mind."
+        text += "If these labels are such answers, some classes were asked about more often; otherwise ignore this."
     else:
         text += "The labels may be such answers."
     yield Finding("note", text)
@@ -320,7 +321,8 @@ def _margin(case: _Case) -> Iterator[Finding]:
     at_most = "" if case.kinds[kind] == case.n_labels else " at most"  # other labels than these tell more
     held_out = max(1, case.n_labels // 5)
     margin = planning.margin_reached(case.n_classes, held_out, 0.9, kind, 1.0 - case.level)
-    text = f"A fifth of these labels ({held_out:,}) tells an accuracy of 90% within {100 * margin:.2g} points{at_most}"
+    text = f"A fifth of these labels ({held_out:,}) measures an accuracy of 90% to within {100 * margin:.2g} points"
+    text += at_most
     if margin > 0.05:
         needed = getattr(planning.labels_needed(case.n_classes, 0.05, 0.9, 1.0 - case.level), kind)
         text += f"; 5 points take {needed:,} labels{at_most}"
@@ -373,8 +375,8 @@ def _advice(case: _Case, findings: list[Finding]) -> Iterator[str]:
         yield "The transition matrix does not fit: estimate it anew." if wrong else "Train with this transition matrix."
     elif any(finding.level == "problem" for finding in findings):
         yield (
-            "Say how the labels came about (transition=): transition.biased if you know how often each class was asked "
-            "about, transition.estimate from a few hundred examples that have both kinds of label."
+            "Describe how the labels were drawn (transition=): transition.biased if you know how often each class was "
+            "asked about, transition.estimate from a few hundred examples that have both kinds of label."
         )
     elif not case.unasked and not case.too_few:
         yield "Uniform labels are plausible: the defaults fit (transition=None), if chance chose the classes."

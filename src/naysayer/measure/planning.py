@@ -147,7 +147,7 @@ def _check(n_classes: int, accuracy: float, confidence: float) -> tuple[int, flo
     """Check what both functions take; give K, p and the probability to miss on each side."""
     n_classes = check_count(n_classes, "`n_classes`", least=2)
     if not isinstance(accuracy, Real) or not 0 <= accuracy <= 1:
-        raise ValueError(f"`accuracy` must be from 0 to 1; got {accuracy!r}; ninety percent are 0.9")
+        raise ValueError(f"`accuracy` must be from 0 to 1; got {accuracy!r}; ninety percent is 0.9")
     if not isinstance(confidence, Real) or not 0 < confidence < 1:
         raise ValueError(f"`confidence` must lie between 0 and 1, as 0.95 does; got {confidence!r}")
     return n_classes, float(accuracy), (1.0 - float(confidence)) / 2.0

@@ -260,7 +260,7 @@ class BoostedClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[misc
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BoostedClassifier:
-        """Load a saved model; it predicts the same bits. A file from a stranger runs no code of theirs."""
+        """Load a saved model, which predicts the same bits as before. Loading runs no code from the file."""
         model = read_estimator(path, cls)
         try:
             model.booster_ = booster_from_text(model.booster_.tobytes().decode(), len(model.classes_))

@@ -45,7 +45,7 @@ from naysayer.objectives import Objective
 
 
 class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, BaseEstimator):  # type: ignore[misc]
-    """Learn from labels that say what examples are not, and tell how accurate the model is from such labels alone.
+    """Learn from labels that say what examples are not, and estimate the accuracy from such labels alone.
 
     Several members learn: networks by several methods, and trees. Each consists of runs that hold out different rows.
     All members predict together, weighted by how likely they make the labels that they did not see
@@ -327,8 +327,8 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
         else:
             more = f"more than {n_labels:,} such labels are needed to show that it is no chance"
         warnings.warn(
-            f"nothing was learned that can be told from guessing: the estimated accuracy is "
-            f"{100 * min(1, max(0, estimate)):.0f} % ({100 * low:.0f} to {100 * high:.0f}), and guessing has "
+            f"nothing was learned that can be distinguished from guessing: the estimated accuracy is "
+            f"{100 * min(1, max(0, estimate)):.0f} % ({100 * low:.0f} to {100 * high:.0f}), and that of guessing is "
             f"{100 * guessing:.0f} %; {more}",
             stacklevel=3,
         )
@@ -456,7 +456,7 @@ class ComplementaryClassifier(TrainsCandidates, Inputs, ComplementaryMixin, Base
     def load(
         cls, path: str | os.PathLike[str], *, network: Network | None = None, device: str = "auto"
     ) -> ComplementaryClassifier:
-        """Load a saved model. One whose network was a module of your own needs that module given again."""
+        """Load a saved model. If its network was a module of your own, pass that module again."""
         about, tensors = read_model(path)
         settings = about["settings"]
         if network is not None:

@@ -138,7 +138,7 @@ class ReductionClassifier(ComplementaryMixin, BaseEstimator):  # type: ignore[mi
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ReductionClassifier:
-        """Load a saved model; it predicts the same bits. A file from a stranger runs no code of theirs."""
+        """Load a saved model, which predicts the same bits as before. Loading runs no code from the file."""
         model = read_estimator(path, cls)
         if not hasattr(getattr(model, "estimator_", None), "predict_proba"):
             raise ValueError(f"cannot load the model at {path}: it has no estimator that predicts probabilities")

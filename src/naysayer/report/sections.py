@@ -104,18 +104,18 @@ class Report:
         notice = ""
         if not self.model.learned_:
             notice = (
-                '<p class="notice"><strong>Nothing was learned that can be told from guessing</strong>, which has '
-                f"{percent(guessing)}. What is below shows chance as much as the {self.many}. Collect more labels: "
-                "<code>naysayer plan</code> says how many a margin takes.</p>"
+                '<p class="notice"><strong>Nothing was learned that can be distinguished from guessing</strong>, whose '
+                f"accuracy is {percent(guessing)}. What follows reflects chance as much as the {self.many}. Collect "
+                "more labels: <code>naysayer plan</code> says how many a margin takes.</p>"
             )
         interval = f"{100 * possible(low):.1f} and {100 * possible(high):.1f}\N{NO-BREAK SPACE}%"
         marks = "".join(f"<span>{mark}\N{NO-BREAK SPACE}%</span>" for mark in (0, 50, 100))
         return _card(
             "Estimated accuracy",
-            "Of all members together, with its 95\N{NO-BREAK SPACE}% interval, from labels that had no part in what "
-            "they judge.",
+            "The accuracy of all members together, with its 95\N{NO-BREAK SPACE}% interval, from labels that had no "
+            "part in what they judge.",
             f'<p class="big">{percent(estimate, 1)}</p>'
-            f"<p>between {interval} with 95\N{NO-BREAK SPACE}% confidence; guessing has {percent(guessing)}</p>"
+            f"<p>between {interval} with 95\N{NO-BREAK SPACE}% confidence; guessing gives {percent(guessing)}</p>"
             f'{notice}{interval_track(estimate, low, high, guessing)}<div class="axis" aria-hidden="true">{marks}</div>'
             '<ul class="key"><li><span class="track"><i class="band" style="left:0;width:100%"></i><i class="dot" '
             'style="left:50%"></i></span>estimate and interval</li><li><span class="track"><i class="tick" '
@@ -164,14 +164,14 @@ class Report:
             )
         return _card(
             "What predicts",
-            "Members predict together, weighted by how likely they make labels that they did not see. Accuracies of "
-            "single members come without intervals: to compare them is to compare noise.",
+            "Members predict together, weighted by the likelihood that they give to labels they did not see. The "
+            "accuracies of single members have no intervals: comparing them mostly compares noise.",
             _table(["member", "estimated accuracy", "weight"], rows, "names"),
             kind="half",
         )
 
     def confusion(self) -> str:
-        """Which class is taken for which."""
+        """Which class is mistaken for which."""
         share, error, count = self.evidence.confusion
         order = np.argsort(-(count + self.count), kind="stable")
         kept = np.sort(order[: MOST_CLASSES - 1] if len(order) > MOST_CLASSES else order)
@@ -200,11 +200,11 @@ class Report:
             f"<tbody>{''.join(rows)}</tbody></table></div>"
         )
         return _card(
-            "What is taken for what",
-            f"Of the {self.many} predicted to be one class, the percentage that truly is of each, with its standard "
-            "error, predicted by runs that had not seen their labels.",
-            f'{table}<p class="quiet">Unbiased estimates from labels that say what a {self.one} is not; where one lies '
-            "beyond 0 or 100 it is shown as that, so a row need not add up to 100.</p>",
+            "Which classes are confused",
+            f"Each row is about the {self.many} predicted to be one class, by runs that had not seen their labels: the "
+            "percentage that truly is of each class, with its standard error.",
+            f'{table}<p class="quiet">These are unbiased estimates from labels that say what a {self.one} is not. '
+            "Values below 0 or above 100 are shown as 0 or 100, so a row need not add up to 100.</p>",
             kind=self._half(),
         )
 
@@ -246,7 +246,7 @@ class Report:
         return _card(
             "Where the classes differ",
             "How far the mean of a predicted class lies from the mean of all, in standard deviations. The bar is the "
-            "part of the variance between classes. That a column differs is no proof that it is why.",
+            "share of the variance that lies between classes. A column that differs need not be the cause.",
             _table(["feature", "highest in", "lowest in"], rows, "names left"),
         )
 
@@ -307,7 +307,7 @@ class Report:
         for i in rows:
             first, second = np.argsort(-self.p[i], kind="stable")[:2]
             captions.append([f"{self._short(k)} {percent(self.p[i, k])}" for k in (first, second)])
-        lead = f"The {len(rows)} {self.many} whose likeliest class is least likely: a label is worth most here."
+        lead = f"The {len(rows)} {self.many} whose likeliest class is least likely. Labels are worth most here."
         return _card("Least sure", lead, self._listed(rows, captions, ["predicted", "or else"]))
 
     def map(self) -> str:
@@ -363,7 +363,7 @@ class Report:
         held = ""
         if self.pictured:
             held = f" At most {MOST_PICTURES} small pictures and 3 MB, however many {self.many} there are."
-        return f"<footer><p>Made by naysayer {naysayer.__version__}. All is in this one file.{held}</p></footer>"
+        return f"<footer><p>Made by naysayer {naysayer.__version__}. Everything is in this one file.{held}</p></footer>"
 
     # ---- examples ------------------------------------------------------------------------------------------------
 
