@@ -477,6 +477,39 @@ def test_a_guide_forgets_what_was_removed_elsewhere(tmp_path):
         assert json.loads(list(store.standing())[-1].guidance)["n_items"] == 10
 
 
+def test_a_training_that_began_before_brings_no_gone_item_back_into_the_queue(tmp_path, monkeypatch):
+    store, _ = begin_guided(tmp_path / "guided.db", n=4, repeat_share=0.0)
+    with store:
+        ann, ids = store.named_annotator("Ann").id, [item.id for item in store.items()]
+        store.leave(ids[:1])
+        assert set(store.guide().items) == set(ids[1:])
+        read = store._stream
+
+        def stream(query):  # one leaves while the guide is read, and a question is asked
+            rows = list(read(query))
+            store.leave(ids[1:2])
+            store.ask(ann)
+            return iter(rows)
+
+        monkeypatch.setattr(store, "_stream", stream)
+        assert set(store.guide().items) == set(ids[1:])
+        store.ask(ann)
+        assert set(store._guide.items) == set(ids[2:])
+
+
+def test_a_guide_hears_of_an_item_about_a_class_that_was_added_elsewhere(tmp_path):
+    store, _ = begin_guided(tmp_path / "guided.db", n=2, repeat_share=0.0)
+    with store, Store.open(tmp_path / "guided.db") as other:
+        store.guide()
+        (question,) = store.ask(ann := store.named_annotator("Ann").id)
+        other.add_classes(["new"])
+        other.settle(question.item.id, 3, owner_of(other).id)
+        assert store.answer(Answer("here", question.id, ann, "no")) is True
+        assert store.guide() is not None
+        store.ask(ann)
+        assert store._guide is None
+
+
 # ---- the commands -----------------------------------------------------------------------------------------------
 
 

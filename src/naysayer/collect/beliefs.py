@@ -17,7 +17,7 @@ from naysayer.collect.database import Database
 from naysayer.collect.guiding import Guide
 from naysayer.collect.items import without_removed
 from naysayer.collect.records import Project, Training
-from naysayer.collect.schema import answer, belief, item, question, ruling, said_of, training
+from naysayer.collect.schema import answer, belief, item, question, ruling, said_of, tally, training
 from naysayer.measure.answers import FINAL_VOTES
 from naysayer.measure.settling import LEAST_ERROR
 
@@ -71,6 +71,7 @@ class Beliefs(Connected):
         if last is None:
             return None
         query = select(belief.c.item_id, belief.c.probabilities, belief.c.votes).where(belief.c.training == last.at)
+        query = query.join(tally, tally.c.item_id == belief.c.item_id)  # without those whose pictures are gone
         rows = [tuple(row.values()) for row in self._stream(query.order_by(belief.c.item_id))]
         if not rows:
             return None
@@ -133,11 +134,12 @@ def tell(guide: Guide, connection: Connection, question_ids: Collection[str]) ->
         said = said_of(connection, about_items)
         for id in about_items:
             votes = np.zeros(guide.expected.shape[1], dtype=np.int64)
-            for each in said.get(id, ()):
+            known = [each for each in said.get(id, ()) if each.class_index < len(votes)]  # others were added since
+            for each in known:
                 votes[each.class_index] += {"yes": 1, "no": -1}.get(each.value, 0)
-            for each in said.get(id, ()):
+            for each in known:
                 if each.is_final and each.value == "yes":
                     votes[:] = -FINAL_VOTES
                     votes[each.class_index] = FINAL_VOTES
-            told[id] = votes, len(said.get(id, ()))
+            told[id] = votes, len(known)
     guide.update(told)

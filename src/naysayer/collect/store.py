@@ -24,6 +24,7 @@ from naysayer.collect.beliefs import tell
 from naysayer.collect.connected import CHUNK
 from naysayer.collect.database import Database, StoreError
 from naysayer.collect.drawing import hand_out, to_item, undecided
+from naysayer.collect.guiding import Guide
 from naysayer.collect.loading import in_order, load_rows, table_of
 from naysayer.collect.opening import keep_project, open_project, read_project
 from naysayer.collect.records import (
@@ -101,7 +102,7 @@ class Store(Rulings):
         super().__init__(database, project)
         self._random = random
         self._counting, self._counted, self._counts = threading.Lock(), -math.inf, (0, 0, 0, 0)
-        self._followed = 0  # the number of the last change that was taken over
+        self._followed: tuple[int, Guide | None] = (0, None)  # the last change that was taken over, and by which guide
 
     @classmethod
     def open(
@@ -414,15 +415,16 @@ class Store(Rulings):
 
     def _follow(self, connection: Connection) -> None:
         """Take over what has changed, here or in another process: new classes, items that are not to be asked about."""
-        number = schema.change_number(connection)
-        if number == self._followed:
+        number, guide = schema.change_number(connection), self._guide
+        if (number, guide) == self._followed:  # a new guide may have been read before the change
             return
-        self._followed, self._project = number, read_project(connection)
-        guide = self._guide
+        self._project = read_project(connection)
         if guide is not None and guide.expected.shape[1] == self._project.n_classes:
-            self._guide = guide.among(set(connection.scalars(select(tally.c.item_id))))
+            here = set(connection.scalars(select(tally.c.item_id)))
+            self._guide = guide if here.issuperset(guide.items) else guide.among(here)
         else:
             self._guide = None
+        self._followed = number, self._guide
 
 
 def _attempt(connection: Connection, change: Callable[[Connection], Any]) -> Any:
