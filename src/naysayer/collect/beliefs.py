@@ -70,12 +70,13 @@ class Beliefs(Connected):
         last = next((one for one in reversed(trainings) if one.detail.get("guides")), None)
         if last is None:
             return None
-        query = select(belief.c.item_id, belief.c.probabilities, belief.c.votes).where(belief.c.training == last.at)
+        columns = belief.c.item_id, belief.c.probabilities, belief.c.votes, tally.c.n_answers + tally.c.n_repeats
+        query = select(*columns).where(belief.c.training == last.at)
         query = query.join(tally, tally.c.item_id == belief.c.item_id)  # without those whose pictures are gone
         rows = [tuple(row.values()) for row in self._stream(query.order_by(belief.c.item_id))]
         if not rows:
             return None
-        ids, p, v = zip(*rows)
+        ids, p, v, n_said = zip(*rows)
         k = self._project.n_classes
         if len(p[0]) != 4 * k:  # a class was added since
             return None
@@ -84,6 +85,9 @@ class Beliefs(Connected):
         error_rate = float(last.detail["error_rate"])
         goal, enough = self._project.goal, self._project.answers_per_item
         guide = Guide(ids, expected, votes, max(error_rate, LEAST_ERROR), last.at, goal, enough)
+        # Votes do not tell of "can't tell", nor of a yes and a no that cancel each other out.
+        more = np.flatnonzero(np.abs(votes).sum(axis=1) != np.array(n_said))
+        guide.update({ids[i]: (votes[i], n_said[i]) for i in more})
 
         def begin(connection: Connection) -> None:
             """Catch up with what was said since, and let the questions that follow be drawn by it."""
