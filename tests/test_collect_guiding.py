@@ -265,6 +265,21 @@ def train_again(store, at=9.0):
     store.add_training(n_answers=1, method="mlp", estimate=0.9, low=0.8, high=1.0, detail=detail, at=at)
 
 
+def test_a_guide_hears_what_is_said_on_another_server(where):
+    store, truth = begin(where, repeat_share=0.0)
+    with store, Store.open(where) as other:
+        guide, ann = store.guide(), store.named_annotator("Ann").id
+        other.guide()
+        (question,) = store.ask(ann)
+        store.answer(Answer("here", question.id, ann, "skip"))
+        other.undo(ann, "there")
+        store.ask(ann)
+        np.testing.assert_allclose(guide._weights, other._guide._weights)
+        answer_all(other, truth)
+        assert store.ask(store.named_annotator("Ben").id) == []
+        assert guide.settled.all()
+
+
 def test_a_training_forgets_neither_who_could_not_tell_nor_what_is_enough(tmp_path):
     store, _ = begin(tmp_path / "answers.db", n=6, repeat_share=0.0, answers_per_item=2)
     with store:

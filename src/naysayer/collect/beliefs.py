@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select
 
 from naysayer.collect.connected import CHUNK, Connected
 from naysayer.collect.database import Database
@@ -31,6 +31,7 @@ class Beliefs(Connected):
     def __init__(self, database: Database, project: Project) -> None:
         super().__init__(database, project)
         self._guide: Guide | None = None
+        self._heard, self._own = 0, set[str]()  # the last answer that the guide was told of, and ours of the last time
 
     def add_training(
         self,
@@ -94,7 +95,7 @@ class Beliefs(Connected):
             new = (answer.c.seq > last.detail["last_answer"]) | answer.c.annotator.in_(select(ruling.c.annotator))
             asked = select(answer.c.question_id).where(new)
             tell(guide, connection, set(connection.scalars(asked)))
-            self._guide = guide
+            self._guide, self._heard = guide, connection.scalar(select(func.max(answer.c.seq))) or 0
 
         self._change(begin)
         for start in range(0, len(ids), CHUNK):  # piece by piece, so that no answer waits
@@ -111,6 +112,18 @@ class Beliefs(Connected):
     def _guiding(self) -> Guide | None:
         """Give what questions are guided by at present."""
         return self._guide if self._project.questions == "guided" else None
+
+    def _tell(self, guide: Guide, connection: Connection, question_ids: set[str], stored: Sequence[Any]) -> None:
+        """Tell the guide of these questions, and of those whose answers were `stored` by another server or program."""
+        tell(guide, connection, question_ids.union(row.question_id for row in stored if row.id not in self._own))
+        self._heard = max((row.seq for row in stored), default=self._heard)
+
+    def _stored_since(self, connection: Connection) -> Sequence[Any]:
+        """Give the answers that were stored since the guide was told the last time."""
+        return connection.execute(_stored_since, {"seq": self._heard}).all()
+
+
+_stored_since = select(answer.c.seq, answer.c.id, answer.c.question_id).where(answer.c.seq > bindparam("seq"))
 
 
 def _add_training(values: Mapping[str, Any], connection: Connection) -> None:

@@ -20,7 +20,6 @@ from sqlalchemy.exc import IntegrityError
 
 from naysayer.collect import items as changes
 from naysayer.collect import schema
-from naysayer.collect.beliefs import tell
 from naysayer.collect.connected import CHUNK
 from naysayer.collect.database import Database, StoreError
 from naysayer.collect.drawing import hand_out, to_item, undecided
@@ -394,6 +393,7 @@ class Store(Rulings):
     def _write(self, connection: Connection, requests: list[Any]) -> list[Any]:
         """Carry out requests that came at the same time, so that their order is ours to choose."""
         results: dict[int, Any] = {}
+        stored = self._stored_since(connection) if self._guiding() is not None else []
         asks = [i for i, request in enumerate(requests) if isinstance(request, Ask)]
         answers = [i for i, request in enumerate(requests) if isinstance(request, Answer)]
         results |= zip(answers, store_answers(connection, [requests[i] for i in answers]))
@@ -405,10 +405,11 @@ class Store(Rulings):
         if asks:
             self._follow(connection)
         guide = self._guiding()
-        if guide is not None and len(results) > 0:
+        if guide is not None:
             told = {requests[i].question_id for i in answers if results[i] is True}
             told |= {result.id for result in results.values() if isinstance(result, Question)}  # taken back
-            tell(guide, connection, told)
+            self._tell(guide, connection, told, stored)
+            self._own = {request.id for request in requests if isinstance(request, (Answer, Undo))}
         given = hand_out(connection, self._project, self._random, [requests[i] for i in asks], guide)
         results |= zip(asks, given)
         return [results[i] for i in range(len(requests))]
