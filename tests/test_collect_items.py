@@ -326,7 +326,13 @@ def test_no_statement_grows_with_the_number_of_items(where):
             store.leave(ids[start : start + 400])
         assert store.ask(store.named_annotator("Ann").id) == []
         assert store.find_back() == []
-        assert len(store.ask(store.named_annotator("Ann").id)) == 1
+        ann = store.named_annotator("Ann").id
+        assert len(store.ask(ann)) == 1
+        about = {"class_index": 0, "probability": 0.5, "repeat_of": None, "asked": 0.0, "guidance": None}
+        asked = [{"id": f"q{i}", "item_id": ids[i % 3], "annotator": ann} | about for i in range(1200)]
+        assert store.load("question", asked) == 1200  # many classes, and three items
+        said = {"annotator": ann, "value": "no", "took_ms": None, "answered": 0.0, "undoes": None}
+        assert store.load("answer", [{"id": f"a{i}", "question_id": f"q{i}"} | said for i in range(3)]) == 3
     assert max(sizes) <= 1000  # SQLite and PostgreSQL take only so many parameters
 
 
