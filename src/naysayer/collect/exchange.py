@@ -54,7 +54,9 @@ TABLES: dict[str, dict[str, type]] = {
     "ruling": {
         "seq": int, "id": str, "annotator": str, "verdict": str, "reason": str, "ruled_by": str, "at": float,
     },
+    "removed": {"item_id": str, "at": float, "n_answers": int},
 }  # fmt: skip
+_OF_NO_ITEM = ("project", "annotator", "training", "ruling", "removed")
 OPTIONAL = {"path", "content", "revoked", "repeat_of", "took_ms", "undoes", "guidance", "n_classes"}
 ABOUT = {"item_name": str, "class": str, "counts": str}  # for people, in the rows of answers
 COLUMNS = {"table": str} | {name: kind for columns in TABLES.values() for name, kind in columns.items()} | ABOUT
@@ -197,7 +199,7 @@ def _write_label_studio(path: Path, rows: Rows, project: Project) -> None:
         mine = answers[item["id"]]
         meta = {"item": item, "questions": questions[item["id"]], "answers": mine}
         if number == 1:
-            meta |= {table: rows[table] for table in ("project", "annotator", "training", "ruling")}
+            meta |= {table: rows[table] for table in _OF_NO_ITEM}
         standing = [a for a in mine if a["value"] in ("yes", "no") and a["id"] not in out]
         tasks.append(
             {
@@ -416,7 +418,7 @@ def _read_json(path: Path) -> Read:
     for number, meta in enumerate(kept, start=1):
         if meta is not None:
             parts = {"item": [meta.get("item")], "question": meta.get("questions"), "answer": meta.get("answers")}
-            parts |= {table: meta.get(table, []) for table in ("project", "annotator", "training", "ruling")}
+            parts |= {table: meta.get(table, []) for table in _OF_NO_ITEM}
             where = f"task {number}"
             if odd := [table for table, found in parts.items() if not isinstance(found or [], list)]:
                 raise ValueError(f"{path} must have a list of each {odd[0]} that it keeps; {where} has something else")

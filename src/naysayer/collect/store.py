@@ -365,8 +365,8 @@ class Store(Rulings):
     # ---- whole tables, for export and import -----------------------------------------------------------------------
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """Give the rows of one of the tables meta, item, annotator, question, answer, training, ruling as they are
-        stored, in the order in which they came."""
+        """Give the rows of one of the tables meta, item, annotator, question, answer, training, ruling, removed as they
+        are stored, in the order in which they came."""
         return map(dict, self._stream(in_order(table_of(table))))
 
     def tables(self, names: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
