@@ -521,9 +521,20 @@ def _check_references(path: Path, rows: Rows, store: Store) -> None:
                     raise ValueError(
                         f"{path} must be whole; its {table} {row['id']} refers to {other} {row[name]}, which is missing"
                     )
-    undone = Counter(row["undoes"] for row in rows["answer"] if row["undoes"] is not None)
+    here = {row["id"]: row for row in store.rows("answer")}  # which stay as they are
+    new = [row for row in rows["answer"] if row["id"] not in here]
+    undone = Counter(row["undoes"] for row in (*new, *here.values()) if row["undoes"] is not None)
     if undone and max(undone.values()) > 1:
         raise ValueError(f"{path} must take back an answer once; {undone.most_common(1)[0][0]} is taken back twice")
+
+    def answered(some: Iterable[Mapping[str, Any]]) -> set[str]:
+        return {row["question_id"] for row in some if row["value"] != "undo" and row["id"] not in undone}
+
+    if twice := answered(new) & answered(here.values()):
+        raise ValueError(
+            f"{path} must not answer questions that were answered in the store since; {min(twice)} has another answer "
+            f"there; import it into a new store"
+        )
     for row in rows["question"]:
         if not 0 <= row["class_index"] < store.project.n_classes or not 0 <= row["probability"] <= 1:
             raise ValueError(
