@@ -413,6 +413,19 @@ def test_what_a_model_thought_of_a_removed_item_goes_and_stays_gone(store, tmp_p
         assert [training.detail["doubts"] for training in again.trainings()] == doubts[:3]
 
 
+def test_notes_that_name_a_removed_picture_go(tmp_path):
+    with Store.open(tmp_path / "answers.db", project=PROJECT) as store:
+        for i, name in enumerate(("änn_1%.png", "ben.png")):
+            Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / name)
+            store.register([image_item(tmp_path / name, name)])
+        notes = [f"left out: {item.name!r} at {item.path} cannot be opened" for item in store.items()]
+        detail = {"notes": ["photos are pixels", *notes], "doubts": []}
+        store.add_training(n_answers=6, method="forward", estimate=0.5, low=0.25, high=0.75, detail=detail)
+        ann, _ = store.items()
+        store.remove(ann.id)
+        assert store.trainings()[0].detail == {"notes": ["photos are pixels", notes[1]], "doubts": []}
+
+
 def test_what_is_removed_while_a_model_learns_does_not_spoil_the_training(store):
     ids = [item.id for item in store.items()]
     store.remove(ids[1])
