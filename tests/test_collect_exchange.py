@@ -377,6 +377,8 @@ def change(rows, table, /, **values):
         ("item", {"content": "{"}, "must hold items whose ids are those of their content; line {} has"),
         ("item", {"content": "[" * 100_000}, "must hold items whose ids are those of their content; line {} has"),
         ("item", {"content": '"b"'}, "must hold items whose ids are those of their content; line {} has"),
+        ("item", {"name": "a\0b"}, "must hold text without NUL and surrogates; its item has 'a\\x00b' as 'name'"),
+        ("annotator", {"name": "\ud800"}, "must hold text without NUL and surrogates; its annotator has '\\ud800'"),
         ("item", {"kind": "image", "path": "/etc/passwd"}, "must hold items whose ids are those of their content"),
         ("project", {"value": '{"classes": ["cat", "dog"]}'}, "must be of the store's classes, cat, =dog, not emu"),
         ("project", {"value": '{"classes": 5}'}, "the project of an export must be what naysayer wrote; it is not"),

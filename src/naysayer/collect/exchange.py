@@ -504,8 +504,20 @@ def _project(text: str) -> Project:
         raise ValueError(f"the project of an export must be what naysayer wrote; it is not: {error}") from None
 
 
+def _is_storable(text: str) -> bool:
+    """Whether every database can hold a text."""
+    return "\0" not in text and text.encode("utf8", "ignore").decode() == text
+
+
 def _check_references(path: Path, rows: Rows, store: Store) -> None:
-    """Check that what rows refer to is in the file or in the store."""
+    """Check that all rows can be stored, and that what they refer to is in the file or in the store."""
+    for table in TABLES:
+        for row in rows[table]:
+            for name, value in row.items():
+                if isinstance(value, str) and not _is_storable(value):
+                    raise ValueError(
+                        f"{path} must hold text without NUL and surrogates; its {table} has {value[:50]!r} as {name!r}"
+                    )
     ids = {t: {row["id"] for row in rows[t]} for t in ("item", "annotator", "question", "answer")}
     for table in ids:
         ids[table] |= {row["id"] for row in store.rows(table)}
