@@ -377,6 +377,8 @@ def change(rows, table, /, **values):
         ("item", {"content": "{"}, "must hold items whose ids are those of their content; line {} has"),
         ("item", {"content": "[" * 100_000}, "must hold items whose ids are those of their content; line {} has"),
         ("item", {"content": '"b"'}, "must hold items whose ids are those of their content; line {} has"),
+        ("item", {"name": "a\0b"}, "must hold text without NUL and surrogates; its item has 'a\\x00b' as 'name'"),
+        ("annotator", {"name": "\ud800"}, "must hold text without NUL and surrogates; its annotator has '\\ud800'"),
         ("item", {"kind": "image", "path": "/etc/passwd"}, "must hold items whose ids are those of their content"),
         ("project", {"value": '{"classes": ["cat", "dog"]}'}, "must be of the store's classes, cat, =dog, not emu"),
         ("project", {"value": '{"classes": 5}'}, "the project of an export must be what naysayer wrote; it is not"),
@@ -409,6 +411,33 @@ def test_an_answer_is_taken_back_once(tmp_path):
     (tmp_path / "broken.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with Store.open(tmp_path / "two.db", project=project()) as store, raises("must take back an answer once; answer-"):
         import_answers(store, tmp_path / "broken.jsonl")
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_two_copies_of_a_store_that_went_on_apart_are_not_mixed(tmp_path, answered):
+    one = Store.open(tmp_path / "one.db", project=project(), random_state=0)
+    with one, Store.open(tmp_path / "two.db", project=project()) as two:
+        one.register([text_item("A fine film.", "row 1"), text_item("Another.", "row 2")])
+        ann = one.named_annotator("ann").id
+        (question,) = one.ask(ann)
+        if answered:
+            one.answer(Answer("first", question.id, ann, "no"))
+        export(one, tmp_path / "one.jsonl")
+        import_answers(two, tmp_path / "one.jsonl")
+        for name, store in (("one", one), ("two", two)):
+            if answered:
+                store.undo(ann, f"undo-{name}")
+            else:
+                store.answer(Answer(f"answer-{name}", question.id, ann, "no"))
+        one.register([text_item("A third.", "row 3")])
+        export(one, tmp_path / "one.jsonl")
+        before = contents(two)
+        words = (
+            "must take back an answer once; first is" if answered else f"since; {question.id} has another answer there"
+        )
+        with raises(words):
+            import_answers(two, tmp_path / "one.jsonl")
+        assert contents(two) == before
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,43 @@ def test_an_undo_reaches_the_guide(where):
         np.testing.assert_allclose(guide.probabilities, before)
 
 
+def train_again(store, at=9.0):
+    """A training that expects what the last one did, of the same items, and has seen all answers."""
+    detail = store.trainings()[-1].detail | {"last_answer": max(row["seq"] for row in store.rows("answer"))}
+    guide = store._guide
+    store.add_belief(at, guide.items, guide.expected, np.zeros(guide.expected.shape, dtype=np.int64))
+    store.add_training(n_answers=1, method="mlp", estimate=0.9, low=0.8, high=1.0, detail=detail, at=at)
+
+
+def test_a_guide_hears_what_is_said_on_another_server(where):
+    store, truth = begin(where, repeat_share=0.0)
+    with store, Store.open(where) as other:
+        guide, ann = store.guide(), store.named_annotator("Ann").id
+        other.guide()
+        (question,) = store.ask(ann)
+        store.answer(Answer("here", question.id, ann, "skip"))
+        other.undo(ann, "there")
+        store.ask(ann)
+        np.testing.assert_allclose(guide._weights, other._guide._weights)
+        answer_all(other, truth)
+        assert store.ask(store.named_annotator("Ben").id) == []
+        assert guide.settled.all()
+
+
+def test_a_training_forgets_neither_who_could_not_tell_nor_what_is_enough(tmp_path):
+    store, _ = begin(tmp_path / "answers.db", n=6, repeat_share=0.0, answers_per_item=2)
+    with store:
+        store.guide()
+        for i in range(8):
+            ann = store.named_annotator(("Ann", "Ben")[i % 2]).id
+            (question,) = store.ask(ann)
+            store.answer(Answer(f"answer-{i}", question.id, ann, "skip"))
+        before = store._guide._weights.copy()
+        assert before.min() == 0
+        train_again(store)
+        np.testing.assert_allclose(store.guide()._weights, before, atol=1e-6)
+
+
 def test_beliefs_without_their_training_are_not_read_and_older_ones_go(where):
     store, _ = begin(where)
     with store:

@@ -326,7 +326,13 @@ def test_no_statement_grows_with_the_number_of_items(where):
             store.leave(ids[start : start + 400])
         assert store.ask(store.named_annotator("Ann").id) == []
         assert store.find_back() == []
-        assert len(store.ask(store.named_annotator("Ann").id)) == 1
+        ann = store.named_annotator("Ann").id
+        assert len(store.ask(ann)) == 1
+        about = {"class_index": 0, "probability": 0.5, "repeat_of": None, "asked": 0.0, "guidance": None}
+        asked = [{"id": f"q{i}", "item_id": ids[i % 3], "annotator": ann} | about for i in range(1200)]
+        assert store.load("question", asked) == 1200  # many classes, and three items
+        said = {"annotator": ann, "value": "no", "took_ms": None, "answered": 0.0, "undoes": None}
+        assert store.load("answer", [{"id": f"a{i}", "question_id": f"q{i}"} | said for i in range(3)]) == 3
     assert max(sizes) <= 1000  # SQLite and PostgreSQL take only so many parameters
 
 
@@ -399,12 +405,25 @@ def test_what_a_model_thought_of_a_removed_item_goes_and_stays_gone(store, tmp_p
     ]
     export(store, tmp_path / f"after.{ending}")
     assert one in (tmp_path / f"before.{ending}").read_text()
-    assert one not in (tmp_path / f"after.{ending}").read_text()
+    assert (tmp_path / f"after.{ending}").read_text().count(one) == 1  # that it was removed, and no more
     with Store.open(tmp_path / "other.db", project=PROJECT) as again:
         again.register([text_item("This one is secret0.", "row 0")])
         again.remove(one)
         assert import_answers(again, tmp_path / f"before.{ending}").trainings == 3
         assert [training.detail["doubts"] for training in again.trainings()] == doubts[:3]
+
+
+def test_notes_that_name_a_removed_picture_go(tmp_path):
+    with Store.open(tmp_path / "answers.db", project=PROJECT) as store:
+        for i, name in enumerate(("änn_1%.png", "ben.png")):
+            Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / name)
+            store.register([image_item(tmp_path / name, name)])
+        notes = [f"left out: {item.name!r} at {item.path} cannot be opened" for item in store.items()]
+        detail = {"notes": ["photos are pixels", *notes], "doubts": []}
+        store.add_training(n_answers=6, method="forward", estimate=0.5, low=0.25, high=0.75, detail=detail)
+        ann, _ = store.items()
+        store.remove(ann.id)
+        assert store.trainings()[0].detail == {"notes": ["photos are pixels", notes[1]], "doubts": []}
 
 
 def test_what_is_removed_while_a_model_learns_does_not_spoil_the_training(store):
@@ -450,6 +469,17 @@ def test_a_file_from_before_does_not_bring_a_removed_item_back(store, tmp_path, 
     before = count_all(store)
     assert import_answers(store, tmp_path / f"before.{ending}") == (0, 0, 0, 0, 0)
     assert count_all(store) == before
+    export(store, tmp_path / f"after.{ending}")
+    with Store.open(tmp_path / "moved.db", project=PROJECT) as moved:
+        for _ in range(2):
+            import_answers(moved, tmp_path / f"after.{ending}")
+        assert count_all(moved)["removed"] == 1
+        assert moved.register([gone.item]) == 0
+    with Store.open(tmp_path / "other.db", project=PROJECT) as other:
+        other.register([gone.item])
+        import_answers(other, tmp_path / f"after.{ending}")
+        assert other.item(gone.item.id) == gone.item  # what was removed elsewhere stays here
+        assert other.removed([gone.item.id]) == set()
 
 
 def test_an_export_of_fewer_classes_is_read_into_a_store_that_got_more(store, tmp_path):
@@ -475,6 +505,39 @@ def test_a_guide_forgets_what_was_removed_elsewhere(tmp_path):
         assert store._guide is not guide
         assert set(store._guide.items) == set(guide.items) - set(gone)
         assert json.loads(list(store.standing())[-1].guidance)["n_items"] == 10
+
+
+def test_a_training_that_began_before_brings_no_gone_item_back_into_the_queue(tmp_path, monkeypatch):
+    store, _ = begin_guided(tmp_path / "guided.db", n=4, repeat_share=0.0)
+    with store:
+        ann, ids = store.named_annotator("Ann").id, [item.id for item in store.items()]
+        store.leave(ids[:1])
+        assert set(store.guide().items) == set(ids[1:])
+        read = store._stream
+
+        def stream(query):  # one leaves while the guide is read, and a question is asked
+            rows = list(read(query))
+            store.leave(ids[1:2])
+            store.ask(ann)
+            return iter(rows)
+
+        monkeypatch.setattr(store, "_stream", stream)
+        assert set(store.guide().items) == set(ids[1:])
+        store.ask(ann)
+        assert set(store._guide.items) == set(ids[2:])
+
+
+def test_a_guide_hears_of_an_item_about_a_class_that_was_added_elsewhere(tmp_path):
+    store, _ = begin_guided(tmp_path / "guided.db", n=2, repeat_share=0.0)
+    with store, Store.open(tmp_path / "guided.db") as other:
+        store.guide()
+        (question,) = store.ask(ann := store.named_annotator("Ann").id)
+        other.add_classes(["new"])
+        other.settle(question.item.id, 3, owner_of(other).id)
+        assert store.answer(Answer("here", question.id, ann, "no")) is True
+        assert store.guide() is not None
+        store.ask(ann)
+        assert store._guide is None
 
 
 # ---- the commands -----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -17,8 +18,8 @@ from naysayer.collect.exchange import export, import_answers
 from naysayer.collect.labels import label_items
 from naysayer.collect.learn import add_training, train
 from naysayer.collect.people import owner_of
-from naysayer.collect.records import Answer, Project
-from naysayer.collect.reviewing import Reviews, disagreements, judge_people, summary
+from naysayer.collect.records import Answer, Project, Standing
+from naysayer.collect.reviewing import Reviews, disagreements, judge_people, summary, to_said
 from naysayer.collect.security import Site
 from naysayer.collect.store import Store
 from naysayer.collect.trainer import Trainer
@@ -26,6 +27,7 @@ from naysayer.data.items import record_item, text_item
 from naysayer.measure.answer_errors import error_rates
 from naysayer.measure.answer_estimates import class_priors
 from naysayer.measure.answers import from_standing, labels, read_answers
+from naysayer.measure.people import judge
 from test_collect_app import POST, Client
 from test_collect_guiding import begin
 
@@ -111,6 +113,17 @@ def test_several_honest_people_with_few_answers_are_not_named_beside_a_bad_one(t
             for name in ("Ann", "Cyd", "Dan", "Eve"):
                 say(store, name, 30, mostly)
             assert {person.name for person, judged in judge_people(store) if judged.reasons} <= {"Bob"}
+
+
+def test_one_mistake_that_many_are_asked_about_again_names_nobody():
+    first = Standing(1, "a", "q", "item", 0, 1 / 3, "Ann", "yes", None, 900, 1.0)
+    again = [
+        replace(first, seq=i, id=f"a{i}", question_id=f"q{i}", annotator=f"person {i}", value="no", repeat_of="q")
+        for i in range(2, 14)
+    ]
+    judged = judge(to_said([first, *again], Project(CLASSES)))
+    assert [one.reasons for one in judged] == [[]] * 13
+    assert judged[0].n_with_others == 1
 
 
 def test_under_guided_questions_a_naysayer_is_named_and_agreement_is_told_with_its_interval(tmp_path):

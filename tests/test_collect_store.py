@@ -376,6 +376,14 @@ def test_one_is_not_asked_again_what_one_has_just_answered(begin):
     assert any(row["repeat_of"] for row in store.rows("question"))
 
 
+def test_whether_a_question_becomes_a_repetition_does_not_depend_on_its_item(begin, monkeypatch):
+    store, ann, bob = begin(1)
+    (first,) = store.ask(bob)
+    reply(store, first, "no")
+    monkeypatch.setattr(drawing, "is_repeat", lambda share, random: True)
+    assert [question.repeat_of for question in store.ask(ann)] == [first.id]
+
+
 def test_when_all_is_known_there_are_no_repetitions_either(begin):
     store, ann, _ = begin(15, repeat_share=0.9)
     while questions := store.ask(ann):
@@ -669,7 +677,7 @@ def test_rows_that_do_not_fit_are_refused_whole(begin):
         store.load("question", [{key: question[key] for key in question if key != "asked"}])
     assert list(store.rows("question")) == []
     for use in (store.rows, lambda name: store.load(name, [])):
-        with raises("a table must be one of meta, item, annotator, question, answer, training, ruling; got 'tally'"):
+        with raises("a table must be one of meta, item, annotator, question, answer, training, ruling, removed; got 'tally'"):
             use("tally")
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select
 
 from naysayer.collect.connected import CHUNK, Connected
 from naysayer.collect.database import Database
 from naysayer.collect.guiding import Guide
 from naysayer.collect.items import without_removed
 from naysayer.collect.records import Project, Training
-from naysayer.collect.schema import answer, belief, item, question, ruling, said_of, training
+from naysayer.collect.schema import answer, belief, item, question, ruling, said_of, tally, training
 from naysayer.measure.answers import FINAL_VOTES
 from naysayer.measure.settling import LEAST_ERROR
 
@@ -31,6 +31,7 @@ class Beliefs(Connected):
     def __init__(self, database: Database, project: Project) -> None:
         super().__init__(database, project)
         self._guide: Guide | None = None
+        self._heard, self._own = 0, set[str]()  # the last answer that the guide was told of, and ours of the last time
 
     def add_training(
         self,
@@ -70,11 +71,13 @@ class Beliefs(Connected):
         last = next((one for one in reversed(trainings) if one.detail.get("guides")), None)
         if last is None:
             return None
-        query = select(belief.c.item_id, belief.c.probabilities, belief.c.votes).where(belief.c.training == last.at)
+        columns = belief.c.item_id, belief.c.probabilities, belief.c.votes, tally.c.n_answers + tally.c.n_repeats
+        query = select(*columns).where(belief.c.training == last.at)
+        query = query.join(tally, tally.c.item_id == belief.c.item_id)  # without those whose pictures are gone
         rows = [tuple(row.values()) for row in self._stream(query.order_by(belief.c.item_id))]
         if not rows:
             return None
-        ids, p, v = zip(*rows)
+        ids, p, v, n_said = zip(*rows)
         k = self._project.n_classes
         if len(p[0]) != 4 * k:  # a class was added since
             return None
@@ -83,13 +86,16 @@ class Beliefs(Connected):
         error_rate = float(last.detail["error_rate"])
         goal, enough = self._project.goal, self._project.answers_per_item
         guide = Guide(ids, expected, votes, max(error_rate, LEAST_ERROR), last.at, goal, enough)
+        # Votes do not tell of "can't tell", nor of a yes and a no that cancel each other out.
+        more = np.flatnonzero(np.abs(votes).sum(axis=1) != np.array(n_said))
+        guide.update({ids[i]: (votes[i], n_said[i]) for i in more})
 
         def begin(connection: Connection) -> None:
             """Catch up with what was said since, and let the questions that follow be drawn by it."""
             new = (answer.c.seq > last.detail["last_answer"]) | answer.c.annotator.in_(select(ruling.c.annotator))
             asked = select(answer.c.question_id).where(new)
             tell(guide, connection, set(connection.scalars(asked)))
-            self._guide = guide
+            self._guide, self._heard = guide, connection.scalar(select(func.max(answer.c.seq))) or 0
 
         self._change(begin)
         for start in range(0, len(ids), CHUNK):  # piece by piece, so that no answer waits
@@ -106,6 +112,18 @@ class Beliefs(Connected):
     def _guiding(self) -> Guide | None:
         """Give what questions are guided by at present."""
         return self._guide if self._project.questions == "guided" else None
+
+    def _tell(self, guide: Guide, connection: Connection, question_ids: set[str], stored: Sequence[Any]) -> None:
+        """Tell the guide of these questions, and of those whose answers were `stored` by another server or program."""
+        tell(guide, connection, question_ids.union(row.question_id for row in stored if row.id not in self._own))
+        self._heard = max((row.seq for row in stored), default=self._heard)
+
+    def _stored_since(self, connection: Connection) -> Sequence[Any]:
+        """Give the answers that were stored since the guide was told the last time."""
+        return connection.execute(_stored_since, {"seq": self._heard}).all()
+
+
+_stored_since = select(answer.c.seq, answer.c.id, answer.c.question_id).where(answer.c.seq > bindparam("seq"))
 
 
 def _add_training(values: Mapping[str, Any], connection: Connection) -> None:
@@ -133,11 +151,12 @@ def tell(guide: Guide, connection: Connection, question_ids: Collection[str]) ->
         said = said_of(connection, about_items)
         for id in about_items:
             votes = np.zeros(guide.expected.shape[1], dtype=np.int64)
-            for each in said.get(id, ()):
+            known = [each for each in said.get(id, ()) if each.class_index < len(votes)]  # others were added since
+            for each in known:
                 votes[each.class_index] += {"yes": 1, "no": -1}.get(each.value, 0)
-            for each in said.get(id, ()):
+            for each in known:
                 if each.is_final and each.value == "yes":
                     votes[:] = -FINAL_VOTES
                     votes[each.class_index] = FINAL_VOTES
-            told[id] = votes, len(said.get(id, ()))
+            told[id] = votes, len(known)
     guide.update(told)

@@ -228,9 +228,11 @@ def _repeat(
     recent = {id: seq or 0 for id, seq in connection.execute(_recent, {"names": names})}
     for new, each in zip(drawn, tries):
         name = new["annotator"]
+        # Not its own item: where that decided whether it stays, some items would stay more often than is stored.
+        others = {item_id for id, item_id in held[name].items() if id != new["id"]}
         for first in (found[seq] for seq in each if seq in found):
             just_seen = first["annotator"] == name and first["seq"] >= recent[name]
-            if not just_seen and (name, first["repeat_of"]) not in seen and first["item_id"] not in held[name].values():
+            if not just_seen and (name, first["repeat_of"]) not in seen and first["item_id"] not in others:
                 new |= {key: first[key] for key in ("item_id", "class_index", "probability", "repeat_of")}
                 new["guidance"] = None
                 held[name][new["id"]] = first["item_id"]

@@ -54,7 +54,9 @@ TABLES: dict[str, dict[str, type]] = {
     "ruling": {
         "seq": int, "id": str, "annotator": str, "verdict": str, "reason": str, "ruled_by": str, "at": float,
     },
+    "removed": {"item_id": str, "at": float, "n_answers": int},
 }  # fmt: skip
+_OF_NO_ITEM = ("project", "annotator", "training", "ruling", "removed")
 OPTIONAL = {"path", "content", "revoked", "repeat_of", "took_ms", "undoes", "guidance", "n_classes"}
 ABOUT = {"item_name": str, "class": str, "counts": str}  # for people, in the rows of answers
 COLUMNS = {"table": str} | {name: kind for columns in TABLES.values() for name, kind in columns.items()} | ABOUT
@@ -197,7 +199,7 @@ def _write_label_studio(path: Path, rows: Rows, project: Project) -> None:
         mine = answers[item["id"]]
         meta = {"item": item, "questions": questions[item["id"]], "answers": mine}
         if number == 1:
-            meta |= {table: rows[table] for table in ("project", "annotator", "training", "ruling")}
+            meta |= {table: rows[table] for table in _OF_NO_ITEM}
         standing = [a for a in mine if a["value"] in ("yes", "no") and a["id"] not in out]
         tasks.append(
             {
@@ -416,7 +418,7 @@ def _read_json(path: Path) -> Read:
     for number, meta in enumerate(kept, start=1):
         if meta is not None:
             parts = {"item": [meta.get("item")], "question": meta.get("questions"), "answer": meta.get("answers")}
-            parts |= {table: meta.get(table, []) for table in ("project", "annotator", "training", "ruling")}
+            parts |= {table: meta.get(table, []) for table in _OF_NO_ITEM}
             where = f"task {number}"
             if odd := [table for table, found in parts.items() if not isinstance(found or [], list)]:
                 raise ValueError(f"{path} must have a list of each {odd[0]} that it keeps; {where} has something else")
@@ -502,8 +504,20 @@ def _project(text: str) -> Project:
         raise ValueError(f"the project of an export must be what naysayer wrote; it is not: {error}") from None
 
 
+def _is_storable(text: str) -> bool:
+    """Whether every database can hold a text."""
+    return "\0" not in text and text.encode("utf8", "ignore").decode() == text
+
+
 def _check_references(path: Path, rows: Rows, store: Store) -> None:
-    """Check that what rows refer to is in the file or in the store."""
+    """Check that all rows can be stored, and that what they refer to is in the file or in the store."""
+    for table in TABLES:
+        for row in rows[table]:
+            for name, value in row.items():
+                if isinstance(value, str) and not _is_storable(value):
+                    raise ValueError(
+                        f"{path} must hold text without NUL and surrogates; its {table} has {value[:50]!r} as {name!r}"
+                    )
     ids = {t: {row["id"] for row in rows[t]} for t in ("item", "annotator", "question", "answer")}
     for table in ids:
         ids[table] |= {row["id"] for row in store.rows(table)}
@@ -519,9 +533,20 @@ def _check_references(path: Path, rows: Rows, store: Store) -> None:
                     raise ValueError(
                         f"{path} must be whole; its {table} {row['id']} refers to {other} {row[name]}, which is missing"
                     )
-    undone = Counter(row["undoes"] for row in rows["answer"] if row["undoes"] is not None)
+    here = {row["id"]: row for row in store.rows("answer")}  # which stay as they are
+    new = [row for row in rows["answer"] if row["id"] not in here]
+    undone = Counter(row["undoes"] for row in (*new, *here.values()) if row["undoes"] is not None)
     if undone and max(undone.values()) > 1:
         raise ValueError(f"{path} must take back an answer once; {undone.most_common(1)[0][0]} is taken back twice")
+
+    def answered(some: Iterable[Mapping[str, Any]]) -> set[str]:
+        return {row["question_id"] for row in some if row["value"] != "undo" and row["id"] not in undone}
+
+    if twice := answered(new) & answered(here.values()):
+        raise ValueError(
+            f"{path} must not answer questions that were answered in the store since; {min(twice)} has another answer "
+            f"there; import it into a new store"
+        )
     for row in rows["question"]:
         if not 0 <= row["class_index"] < store.project.n_classes or not 0 <= row["probability"] <= 1:
             raise ValueError(

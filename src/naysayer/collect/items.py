@@ -144,7 +144,8 @@ def remove(item_id: str, connection: Connection) -> Removed | None:
     What a model thought of it goes from the trainings, too.
     The row in ``removed`` comes first: without it the database refuses to delete an answer.
     """
-    if connection.scalar(select(item.c.id).where(item.c.id == item_id)) is None:
+    row = connection.execute(select(item.c.path).where(item.c.id == item_id)).first()
+    if row is None:
         return None
     asked = select(question.c.id).where(question.c.item_id == item_id)
     said = select(answer.c.id).where(answer.c.question_id.in_(asked))
@@ -157,9 +158,10 @@ def remove(item_id: str, connection: Connection) -> Removed | None:
         if which:
             connection.execute(delete(table).where(or_(*which)))
     connection.execute(delete(item).where(item.c.id == item_id))
-    doubted = select(training.c.seq, training.c.detail).where(training.c.detail.contains(item_id))
-    for seq, detail in connection.execute(doubted).all():
-        values = {"detail": without_removed(connection, detail)}
+    traces = [item_id] if row.path is None else [item_id, json.dumps(row.path)[1:-1]]
+    told = or_(*(training.c.detail.contains(each, autoescape=True) for each in traces))
+    for seq, detail in connection.execute(select(training.c.seq, training.c.detail).where(told)).all():
+        values = {"detail": _without_path(without_removed(connection, detail), row.path)}
         connection.execute(update(training).where(training.c.seq == seq).values(values))
     schema.note_change(connection)
     return gone
@@ -171,6 +173,14 @@ def without_removed(connection: Connection, detail: str) -> str:
         return detail
     found = json.loads(detail)
     return json.dumps(found | {"doubts": [each for each in found.get("doubts", []) if each[0] not in gone]})
+
+
+def _without_path(detail: str, path: str | None) -> str:
+    """Leave out of the details of a training the notes that name a picture, as one that could not be read."""
+    found = json.loads(detail)
+    if path is None or "notes" not in found:
+        return detail
+    return json.dumps(found | {"notes": [note for note in found["notes"] if path not in note]})
 
 
 def _references(table: Table) -> list[tuple[Any, Any]]:

@@ -15,7 +15,7 @@ from naysayer.collect.schema import annotator, answer, item, pending, question, 
 
 def table_of(name: str) -> Table:
     """Give one of the tables that are exported."""
-    tables = {table.name: table for table in (*schema.RECORD, ruling)}
+    tables = {table.name: table for table in (*schema.RECORD, ruling, removed)}
     if name not in tables:
         raise ValueError(f"a table must be one of {', '.join(tables)}; got {name!r}")
     return tables[name]
@@ -43,7 +43,7 @@ def load_rows(table: Table, rows: Sequence[Mapping[str, Any]], connection: Conne
                 f"a row of {table.name} must have the columns {', '.join(sorted(columns))}; look at {odd!r}"
             )
     values = _without_removed(connection, table, values)
-    key = next(table.c[name] for name in ("id", "key", "at") if name in table.c)
+    key = next(table.c[name] for name in ("id", "key", "item_id", "at") if name in table.c)
     here = set(connection.scalars(select(key).where(key.in_([row[key.name] for row in values]))))
     new = list({row[key.name]: row for row in reversed(values) if row[key.name] not in here}.values())[::-1]
     if not new:
@@ -61,7 +61,13 @@ def load_rows(table: Table, rows: Sequence[Mapping[str, Any]], connection: Conne
 
 
 def _without_removed(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what belongs to an item that was removed: a file from before must not bring it back."""
+    """Leave out what belongs to an item that was removed: a file from before must not bring it back.
+
+    Nor does a file take an item away that was removed elsewhere and is here.
+    """
+    if table is removed:
+        here = set(connection.scalars(select(item.c.id).where(item.c.id.in_([row["item_id"] for row in rows]))))
+        return [row for row in rows if row["item_id"] not in here]
     if table is answer and connection.scalar(select(func.count()).select_from(removed)):
         asked = {row["question_id"] for row in rows}
         here = set(connection.scalars(select(question.c.id).where(question.c.id.in_(asked))))

@@ -81,7 +81,8 @@ def to_said(given: Sequence[Standing], project: Project) -> AnswersByPeople:
         seconds=seconds,
         least=least,
         most=most,
-        repeats=np.array([place.get(one.repeat_of or "", -1) for one in given], dtype=np.int64),
+        # Of several repetitions the first: one mistake that many are asked about again would count for many.
+        repeats=np.array([place.pop(one.repeat_of or "", -1) for one in given], dtype=np.int64),
         weight=np.where(guided, 1.0 / (k * chance), 1.0),
         training=training,
         expected=expected,

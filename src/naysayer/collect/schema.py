@@ -192,6 +192,7 @@ _owners = select(annotator.c.id).where(annotator.c.role == "owner")
 is_final = (question.c.probability == 0) & answer.c.annotator.in_(_owners)
 """The condition under which an answer is the owner's last word about its item: nobody drew the question."""
 
+_AT_ONCE = 900  # questions; with the other parameters fewer than 1,000, which any database takes
 _COUNTS = ("n_answers", "n_repeats", "n_ruled_out", "n_yes")
 _set_tally = (
     update(tally).where(tally.c.item_id == bindparam("item")).values({name: bindparam(name) for name in _COUNTS})
@@ -232,10 +233,12 @@ def said_of(
     # Two queries by key and no join, which PostgreSQL begins at the wrong end until it has counted a new table.
     asked = {row.id: row for row in connection.execute(_asked_of, {"ids": list(item_ids)})} if item_ids else {}
     found: dict[str, list[Said]] = defaultdict(list)
-    for id, name, value, by_owner in connection.execute(among, {"ids": list(asked)}) if asked else ():
-        about = asked[id]
-        is_final = by_owner and about.probability == 0
-        found[about.item_id].append(Said(about.class_index, about.repeat_of is not None, name, value, is_final))
+    ids = list(asked)
+    for start in range(0, len(ids), _AT_ONCE):
+        for id, name, value, by_owner in connection.execute(among, {"ids": ids[start : start + _AT_ONCE]}):
+            about = asked[id]
+            is_final = by_owner and about.probability == 0
+            found[about.item_id].append(Said(about.class_index, about.repeat_of is not None, name, value, is_final))
     return found
 
 

@@ -20,10 +20,10 @@ from sqlalchemy.exc import IntegrityError
 
 from naysayer.collect import items as changes
 from naysayer.collect import schema
-from naysayer.collect.beliefs import tell
 from naysayer.collect.connected import CHUNK
 from naysayer.collect.database import Database, StoreError
 from naysayer.collect.drawing import hand_out, to_item, undecided
+from naysayer.collect.guiding import Guide
 from naysayer.collect.loading import in_order, load_rows, table_of
 from naysayer.collect.opening import keep_project, open_project, read_project
 from naysayer.collect.records import (
@@ -101,7 +101,7 @@ class Store(Rulings):
         super().__init__(database, project)
         self._random = random
         self._counting, self._counted, self._counts = threading.Lock(), -math.inf, (0, 0, 0, 0)
-        self._followed = 0  # the number of the last change that was taken over
+        self._followed: tuple[int, Guide | None] = (0, None)  # the last change that was taken over, and by which guide
 
     @classmethod
     def open(
@@ -365,8 +365,8 @@ class Store(Rulings):
     # ---- whole tables, for export and import -----------------------------------------------------------------------
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """Give the rows of one of the tables meta, item, annotator, question, answer, training, ruling as they are
-        stored, in the order in which they came."""
+        """Give the rows of one of the tables meta, item, annotator, question, answer, training, ruling, removed as they
+        are stored, in the order in which they came."""
         return map(dict, self._stream(in_order(table_of(table))))
 
     def tables(self, names: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
@@ -393,6 +393,7 @@ class Store(Rulings):
     def _write(self, connection: Connection, requests: list[Any]) -> list[Any]:
         """Carry out requests that came at the same time, so that their order is ours to choose."""
         results: dict[int, Any] = {}
+        stored = self._stored_since(connection) if self._guiding() is not None else []
         asks = [i for i, request in enumerate(requests) if isinstance(request, Ask)]
         answers = [i for i, request in enumerate(requests) if isinstance(request, Answer)]
         results |= zip(answers, store_answers(connection, [requests[i] for i in answers]))
@@ -404,25 +405,27 @@ class Store(Rulings):
         if asks:
             self._follow(connection)
         guide = self._guiding()
-        if guide is not None and len(results) > 0:
+        if guide is not None:
             told = {requests[i].question_id for i in answers if results[i] is True}
             told |= {result.id for result in results.values() if isinstance(result, Question)}  # taken back
-            tell(guide, connection, told)
+            self._tell(guide, connection, told, stored)
+            self._own = {request.id for request in requests if isinstance(request, (Answer, Undo))}
         given = hand_out(connection, self._project, self._random, [requests[i] for i in asks], guide)
         results |= zip(asks, given)
         return [results[i] for i in range(len(requests))]
 
     def _follow(self, connection: Connection) -> None:
         """Take over what has changed, here or in another process: new classes, items that are not to be asked about."""
-        number = schema.change_number(connection)
-        if number == self._followed:
+        number, guide = schema.change_number(connection), self._guide
+        if (number, guide) == self._followed:  # a new guide may have been read before the change
             return
-        self._followed, self._project = number, read_project(connection)
-        guide = self._guide
+        self._project = read_project(connection)
         if guide is not None and guide.expected.shape[1] == self._project.n_classes:
-            self._guide = guide.among(set(connection.scalars(select(tally.c.item_id))))
+            here = set(connection.scalars(select(tally.c.item_id)))
+            self._guide = guide if here.issuperset(guide.items) else guide.among(here)
         else:
             self._guide = None
+        self._followed = number, self._guide
 
 
 def _attempt(connection: Connection, change: Callable[[Connection], Any]) -> Any:

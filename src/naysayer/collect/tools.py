@@ -23,7 +23,7 @@ class Builder:
 
     def __init__(self, path: Path, store: Store, rows: Rows | None = None) -> None:
         self.path, self.store = path, store
-        tables = ("project", "item", "annotator", "question", "answer", "training", "ruling")
+        tables = ("project", "item", "annotator", "question", "answer", "training", "ruling", "removed")
         self.rows = rows or {table: [] for table in tables}
         self.images: dict[str, Item] = {}  # by path, and as they were found
         self.named: defaultdict[str, list[Item]] = defaultdict(list)
