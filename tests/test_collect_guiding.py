@@ -11,6 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from sqlalchemy import event
 
 from helpers import assert_frequencies, raises
 from naysayer.collect import dashboard
@@ -65,7 +66,7 @@ def test_the_stored_chances_are_the_true_ones(goal, unavailable):
     guide.update({"d": (votes(1, 0, 0), 1)})  # settled, and still has a chance
     counts, told = np.zeros((4, 3)), np.zeros((4, 3))
     for _ in range(6_000):
-        drawn = guide.draw(random, unavailable, lambda item: {2} if item == "c" else ())
+        drawn = guide.draw(random, guide.places(unavailable), lambda item: {2} if item == "c" else ())
         i = NAMES.index(drawn.item_id)
         counts[i, drawn.class_index] += 1
         told[i, drawn.class_index] = read_guidance(drawn.guidance).item_probability * drawn.probability
@@ -131,7 +132,7 @@ def test_there_is_an_end():
     guide = guide_of()
     guide.update({name: (votes(3, 0, 0), 3) for name in NAMES})
     assert guide.draw(Random(0)) is None
-    assert guide_of().draw(Random(0), NAMES) is None
+    assert guide_of().draw(Random(0), np.ones(len(NAMES), dtype=bool)) is None
     assert guide_of().draw(Random(0), excluded=lambda item: {0, 1, 2}) is None
 
 
@@ -229,6 +230,22 @@ def test_questions_are_guided_stored_with_their_chances_and_come_to_an_end(where
         assert {read_guidance(one.guidance).training for one in guided} == {5.0}
         yes = {(one.item_id, one.class_index) for one in given if one.value == "yes"}
         assert yes == set(truth.items())
+
+
+def test_many_questions_take_no_more_statements_than_one(where):
+    """Answers wait while questions are drawn, so that these must not ask the database for each."""
+    store, _ = begin(where, repeat_share=0.0)
+    with store:
+        store.guide()
+        statements: list[str] = []
+        event.listen(store._database._engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
+        counts = []
+        for name, n in (("Ann", 1), ("Bob", 1), ("Cay", 8)):
+            who = store.named_annotator(name).id
+            statements.clear()
+            assert len(store.ask(who, n)) == n
+            counts.append(len(statements))
+        assert counts[1] == counts[2] > 0  # the first one reads the project, too
 
 
 def test_a_restart_continues_from_what_is_stored(where):
@@ -695,7 +712,7 @@ def test_which_questions_about_the_suggested_class_are_random_is_known():
     """In what people may see, their share is the probability that follows from what is stored."""
     guide, random, seen = guide_of(), Random(1), []
     for _ in range(6_000):
-        drawn = guide.draw(random, ("b",), lambda item: {2} if item == "c" else ())
+        drawn = guide.draw(random, guide.places("b"), lambda item: {2} if item == "c" else ())
         how = read_guidance(drawn.guidance)
         share = random_share(how, replace(STANDING, class_index=drawn.class_index, probability=drawn.probability))
         assert (share is None) == (how.suggested != drawn.class_index)

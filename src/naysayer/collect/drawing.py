@@ -7,10 +7,10 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from functools import partial
 from random import Random
 from typing import Any
 
+import numpy as np
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -54,20 +54,24 @@ def hand_out(
     held: dict[str, dict[str, str]] = defaultdict(dict)  # annotator → question → item
     for row in connection.execute(_held, {"names": names}):
         held[row.annotator][row.question_id] = row.item_id
-    busy = set(connection.scalars(select(pending.c.item_id))) if guide else set()
-    # Left out before anything is drawn, so that the chances of the others are what they are stored as.
-    spent = {name: _spent(connection, name, project.n_classes) for name in known} if guide else {}
+    skipped = _skipped(connection, known) if guide else {}
+    busy = guide.places(connection.scalars(select(pending.c.item_id))) if guide else np.zeros(0, dtype=bool)
 
     def draw(name: str, mine: Mapping[str, str]) -> Draw | None:
         if guide is None:
             return pool.draw(name, mine.values())
-        skipped = partial(_skipped, connection, name)
-        away = spent[name].union(mine.values())
-        drawn = guide.draw(random, busy | away, skipped)
-        drawn = drawn or guide.draw(random, away, skipped)  # those left are the ones that others are at
+        # Left out before anything is drawn, so that the chances of the others are what they are stored as.
+        spent = [id for id, classes in skipped[name].items() if len(classes) >= project.n_classes]
+        away = guide.places([*spent, *mine.values()])
+
+        def excluded(item_id: str) -> Collection[int]:
+            return skipped[name].get(item_id, ())
+
+        drawn = guide.draw(random, busy | away, excluded)
+        drawn = drawn or guide.draw(random, away, excluded)  # those left are the ones that others are at
         if drawn is None:  # what the model has not seen yet
             return pool.draw(name, mine.values())
-        busy.add(drawn.item_id)
+        busy[:] |= guide.places([drawn.item_id])
         return drawn
 
     pages = _pages(connection, project, first=min(sum(ask.n for ask in asks) + 8, _MOST_ROWS))
@@ -178,24 +182,19 @@ def _candidates(connection: Connection, rows: Collection[Any], busy: bool) -> li
     return candidates
 
 
-def _skipped(connection: Connection, name: str, item_id: str) -> set[int]:
-    """Give the classes of an item at which an annotator could not tell."""
-    said = said_of(connection, [item_id]).get(item_id, ())
-    return {each.class_index for each in said if each.value == "skip" and each.annotator == name}
-
-
 _skips = (
-    select(question.c.item_id)
+    select(answer.c.annotator, question.c.item_id, question.c.class_index)
     .join_from(answer, question, answer.c.question_id == question.c.id)
-    .where(answer.c.annotator == bindparam("name"), answer.c.value == "skip", counts)
-    .group_by(question.c.item_id)
-    .having(func.count(question.c.class_index.distinct()) >= bindparam("n_classes"))
+    .where(answer.c.annotator.in_(one_of("names")), answer.c.value == "skip", counts)
 )
 
 
-def _spent(connection: Connection, name: str, n_classes: int) -> set[str]:
-    """Give the items at which an annotator could not tell for any class."""
-    return set(connection.scalars(_skips, {"name": name, "n_classes": n_classes}))
+def _skipped(connection: Connection, names: Collection[str]) -> dict[str, dict[str, set[int]]]:
+    """Give, for each annotator, the items at which they could not tell, with the classes that they were asked about."""
+    found: dict[str, dict[str, set[int]]] = {name: defaultdict(set) for name in names}
+    for row in connection.execute(_skips, {"names": list(names)}):
+        found[row.annotator][row.item_id].add(row.class_index)
+    return found
 
 
 _to_repeat = (

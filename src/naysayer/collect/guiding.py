@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from random import Random
@@ -249,10 +249,16 @@ class Guide:
         """The probabilities of all classes by now, (N, K)."""
         return self._now
 
+    def places(self, ids: Iterable[str]) -> NDArray[np.bool_]:
+        """Mark which of the items are among some ids, (N,)."""
+        marked = np.zeros(len(self.items), dtype=bool)
+        marked[[self._place[id] for id in ids if id in self._place]] = True
+        return marked
+
     def draw(
         self,
         random: Random,
-        unavailable: Collection[str] = (),
+        unavailable: NDArray[np.bool_] | None = None,
         excluded: Callable[[str], Collection[int]] = lambda item: (),
     ) -> GuidedDraw | None:
         """Draw a question; None: every item is settled.
@@ -260,31 +266,25 @@ class Guide:
         Parameters
         ----------
         random : the generator to draw with.
-        unavailable : items that somebody is answering about just now.
+        unavailable : marks the items that somebody is answering about just now, (N,); none if None.
         excluded : gives the classes of an item that are not to be asked about, as where this person could not tell. An
             item without any other belongs to `unavailable`: to draw anew where one comes up is not in the chances.
         """
-        weights, n_free = self._weights, len(self.items)
-        away = [self._place[id] for id in unavailable if id in self._place]
-        if away:
-            weights = weights.copy()
-            weights[away] = 0.0
-            n_free -= len(set(away))
+        unavailable = self.places(()) if unavailable is None else unavailable
+        weights, n_free = np.where(unavailable, 0.0, self._weights), int(np.count_nonzero(~unavailable))
         total = float(weights.sum())
         if total <= 0:
             return None
         kind, checks = random.random(), CHECKS[self._goal]
         if kind < RANDOM + checks:
-            free = np.ones(len(self.items), dtype=bool)
-            free[away] = False
-            i = int(np.flatnonzero(free)[random.randrange(n_free)])
+            i = int(np.flatnonzero(~unavailable)[random.randrange(n_free)])
         else:
             i = int(np.searchsorted(np.cumsum(weights), random.random() * total, side="right"))
             i = min(i, int(np.flatnonzero(weights)[-1]))  # what is rounded may lie beyond the last
         out = excluded(self.items[i])
         left = [k for k in range(self.expected.shape[1]) if k not in out]
         if not left:
-            return self.draw(random, [*unavailable, self.items[i]], excluded)
+            return self.draw(random, unavailable | self.places([self.items[i]]), excluded)
         suggested = max(left, key=lambda k: self._now[i, k])
         by_chance = kind < RANDOM
         k = random.choice(left) if by_chance else suggested
