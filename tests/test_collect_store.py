@@ -677,7 +677,9 @@ def test_rows_that_do_not_fit_are_refused_whole(begin):
         store.load("question", [{key: question[key] for key in question if key != "asked"}])
     assert list(store.rows("question")) == []
     for use in (store.rows, lambda name: store.load(name, [])):
-        with raises("a table must be one of meta, item, annotator, question, answer, training, ruling, removed; got 'tally'"):
+        with raises(
+            "a table must be one of meta, item, annotator, question, answer, training, ruling, removed; got 'tally'"
+        ):
             use("tally")
 
 

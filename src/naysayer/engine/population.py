@@ -140,8 +140,8 @@ class Population:
             raise ValueError(f"`momentum` must be from 0 up and below 1; got {momentum!r}")
         if schedule is not None and not callable(schedule):
             raise ValueError(
-                f"`schedule` must be None, or a function from the epoch to a factor, as naysayer.engine.schedules has; got "
-                f"{schedule!r}"
+                f"`schedule` must be None, or a function from the epoch to a factor, as naysayer.engine.schedules has; "
+                f"got {schedule!r}"
             )
         self.n_runs = len(self.seeds)
         self.lr = self._per_run(lr, "lr")
