@@ -313,14 +313,16 @@ def learn(
     members = ["forward", *(["linear"] if network != "linear" else []), "neighbours", "discriminant"]
     epochs: int | str = 30
     runs: int | str = 10
+    share: float | str = max(1, len(rows) // 5) / max(1, len(rows))  # so that five runs hold out all but four at most
     if network in DEEP or is_consistency(recipe):
-        members, epochs, runs = ["forward"], "auto", "auto"
+        members, epochs, runs, share = ["forward"], "auto", "auto", "auto"
     model = ComplementaryClassifier(
         dict.fromkeys(members, likelihood),
         network,
         recipe=recipe,
         max_epochs=epochs if max_epochs is None else max_epochs,
         n_seeds=runs if n_seeds is None else n_seeds,
+        validation_fraction=share,
         classes=np.arange(n_classes),
         standardize=standardize,
         device=device,
