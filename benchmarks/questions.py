@@ -6,14 +6,17 @@
 The items are 1,297 of scikit-learn's digits, and the other 500 judge the model. With `--data` they are 1,297 of the
 first 3,000 photos of CIFAR-10's training set in FOLDER/cifar10, and the first 1,000 of its test set judge: enlarged to
 the size that EfficientNet-Lite0 was trained on, and turned into the first 64 principal components of its features. A
-seed draws the items, the questions and the mistakes; 0, 1 and 10 to 14 were in view when the policies were found.
+seed draws the items, the questions and the mistakes; 0, 1 and 10 to 14 were in view when the policies were found, and
+seed 0 when it was chosen how long the model trains.
 
-Three small networks are trained from scratch on every 100 answers (from 2,000 on, every 500); the questions in between
-come from the last ones, as `naysayer ask` draws them. What is known is looked at every 500 answers, whatever the
-policy: by an interval for a single look and, where questions are guided, by the one that the app shows. Random
-questions settle an item by a yes or by all classes but one ruled out; guided ones as `Guide` says. Guided questions
-begin once 20 % of the predictions, twice as many as by chance, are surely right, as estimated by answers that had no
-part in them, and two items of each class were found; or once 60 % are.
+The model is the app's: what `naysayer ask` trains, on all items, answered or not, but with half of its runs, and half
+of its epochs. It is trained anew on every 100 answers (from 2,000 on, every 500), whatever the policy, and the
+questions in between come from the last one, as the app draws them. So does the decision when a model may guide.
+
+What is known is looked at every 500 answers: by an interval for a single look, and by one that holds at every look.
+Where questions are guided, that is the one that the app shows; where they are random, the app's has a sixteenth of
+what it may miss at each of the 16 looks. Random questions settle an item by a yes or by all classes but one ruled
+out; guided ones as `Guide` says.
 
 `--coverage` repeats small guided, random and switched projects, and counts how often the interval that may be looked at
 after every answer misses the truth at any of ten looks.
@@ -29,6 +32,7 @@ from random import Random
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("PYTHONWARNINGS", "ignore:Loky-backed")  # neighbours are sought in one process of several
 
 import numpy as np
 import torch
@@ -36,17 +40,19 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from common import finished, hardware, save
-from naysayer.collect.guiding import CHECKS, RANDOM, Guide, combine, may_guide, read_guidance
+from naysayer.collect.guiding import CHECKS, RANDOM, Guide, combine, read_guidance
+from naysayer.collect.learn import FromAnswers, belief, learn
 from naysayer.collect.questions import ItemPool, OpenItem
 from naysayer.data.datasets import load
 from naysayer.features import Photos
 from naysayer.measure.adaptive import anytime_interval, contributions, corrected, latest_interval
 from naysayer.measure.answer_estimates import accuracy
-from naysayer.measure.answers import Answers, labels
+from naysayer.measure.answers import Answers
 from naysayer.measure.intervals import Interval, mean_bounds, within
-from naysayer.objectives.likelihood import Likelihood
+from naysayer.measure.settling import LEAST_ERROR
 
-EVERY, LOOK, LEAST_ERROR = 100, 500, 0.01
+EVERY, LOOK, MOST = 100, 500, 8_000  # answers between trainings, between looks, and at the most
+EPOCHS, RUNS = 15, 5
 N_ITEMS, N_PHOTOS = 1297, 3000
 POLICIES = ("random", "labels", "model", "accuracy")
 
@@ -77,38 +83,12 @@ def write_features(folder: str, path: str) -> dict[str, Any]:
     return photos.backbone_
 
 
-class Networks(torch.nn.Module):
-    """Three small networks side by side; together they predict the mean of their probabilities."""
-
-    def __init__(self, n_inputs: int, n_classes: int, hidden: int = 64, n: int = 3) -> None:
-        super().__init__()
-        self.first = torch.nn.Parameter(torch.randn(n, n_inputs, hidden) * (2.0 / n_inputs) ** 0.5)
-        self.middle = torch.nn.Parameter(torch.zeros(n, 1, hidden))
-        self.last = torch.nn.Parameter(torch.randn(n, hidden, n_classes) * hidden**-0.5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x @ self.first + self.middle) @ self.last
-
-
-def fit(X: np.ndarray, ruled_out: np.ndarray, error_rate: float, seed: int) -> Networks:
-    """Train small networks on what is ruled out."""
-    torch.manual_seed(seed)
-    n_classes = ruled_out.shape[1]
-    networks = Networks(X.shape[1], n_classes)
-    optimizer = torch.optim.AdamW(networks.parameters(), 1e-2, weight_decay=0.1)
-    objective = Likelihood(n_classes, max(error_rate, LEAST_ERROR))
-    used = ruled_out.any(axis=1)
-    x, out = torch.from_numpy(X[used]), torch.from_numpy(ruled_out[used])
-    for _ in range(120):
-        optimizer.zero_grad()
-        objective.example_losses(networks(x), out.expand(3, *out.shape)).mean().backward()
-        optimizer.step()
-    return networks
-
-
-def predict(networks: Networks, X: np.ndarray) -> np.ndarray:
-    with torch.no_grad():
-        return torch.softmax(networks(torch.from_numpy(X)), dim=-1).mean(dim=0).numpy().astype(np.float64)
+def train(X: np.ndarray, said: Answers, place: dict[str, int], error_rate: float, seed: int) -> tuple[FromAnswers, Any]:
+    """Train what the app does; give it, and the place of each item in what it gives."""
+    first = np.array([place[id] for id in said.items])
+    order = np.concatenate([first, np.setdiff1d(np.arange(len(X)), first)])
+    how = {"max_epochs": EPOCHS, "n_seeds": RUNS, "device": "cpu", "random_state": seed}
+    return learn(X[order], said, error_rate=error_rate, **how), np.argsort(order)
 
 
 def run(given: tuple[str, int, float, str | None]) -> tuple[str, dict[str, Any]]:
@@ -117,16 +97,17 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, dict[str, Any]]
     torch.set_num_threads(1)
     X, y, X_test, y_test = read_data(features, seed)
     n_items, n_classes = len(y), int(y.max()) + 1
+    names = [str(k) for k in range(n_classes)]
     ids = [f"{i:06}" for i in np.random.default_rng(seed).permutation(10**6)[:n_items]]
     place = {id: i for i, id in enumerate(ids)}
     rng, random = np.random.default_rng([seed, 1]), Random(seed)
     votes, n_answers = np.zeros((n_items, n_classes), dtype=np.int64), np.zeros(n_items, dtype=np.int64)
-    asked: list[tuple[str, int, str]] = []
+    asked: list[tuple[str, int, str, bool]] = []
     guided_rows: list[tuple[float, float, float, bool, float]] = []
     guide: Guide | None = None
     curve, reached = [], dict.fromkeys(("settled", "model", "known", "known_always"))
     interval, always = Interval(0.5, 0.0, 1.0), 0.5
-    for n in range(1, 8_001):
+    for n in range(1, MOST + 1):
         drawn = next_question(guide, votes, n_answers, ids, random)
         if drawn is None:
             break
@@ -134,9 +115,8 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, dict[str, Any]]
         yes = bool((y[i] == k) ^ (rng.random() < error_rate))
         votes[i, k] += 1 if yes else -1
         n_answers[i] += 1
-        if guide is None:
-            asked.append((drawn.item_id, k, "yes" if yes else "no"))
-        else:
+        asked.append((drawn.item_id, k, "yes" if yes else "no", guide is not None))
+        if guide is not None:
             how = read_guidance(drawn.guidance)
             chance = n_items * how.item_probability * drawn.probability
             guided_rows.append((float(yes), chance, how.now, k == how.likeliest, how.certainty))
@@ -145,15 +125,19 @@ def run(given: tuple[str, int, float, str | None]) -> tuple[str, dict[str, Any]]
             reached["settled"] = n
         if n % (EVERY if n <= 2_000 else 5 * EVERY):
             continue
-        ruled_out = votes < votes.max(axis=1, keepdims=True)
-        network = fit(X, ruled_out, error_rate, 10_000 * seed + n)  # from a new start each time
-        p = predict(network, X)
-        right = float((predict(network, X_test).argmax(axis=1) == y_test).mean())
-        if guided_rows or n % 500 == 0 or (policy != "random" and n <= 1_000):  # before guiding, two more trainings
-            interval, always = judge(asked, guided_rows, X, place, error_rate, seed, n_classes, policy)
-        if policy != "random" and (guide is not None or may_guide(interval.low, (votes > 0).sum(axis=0))):
-            expected = combine(p, votes, max(error_rate, LEAST_ERROR))
-            guide = Guide(ids, expected, votes.copy(), max(error_rate, LEAST_ERROR), float(n), policy)
+        said = Answers.of(*zip(*[one[:3] for one in asked]), names, guided=[one[3] for one in asked])
+        found, here = train(X, said, place, error_rate, 10_000 * seed + n)  # from a new start each time
+        right = float((found.model.predict(X_test) == y_test).mean())
+        if guided_rows:
+            interval, always = judge(guided_rows, error_rate, n_classes, policy)
+        else:
+            bounds = accuracy(said, found.predicted, error_rate=error_rate, confidence=1 - 0.05 * LOOK / MOST)
+            interval, one = found.model.estimated_accuracy_, found.model.held_out_.interval(bounds)
+            always = (one.high - one.low) / 2
+        believed = belief(found.model.estimated_accuracy_.low, said, found.expected, error_rate)
+        if policy != "random" and believed is not None:
+            expected, then = (each[here] for each in believed)
+            guide = Guide(ids, expected, then, max(error_rate, LEAST_ERROR), float(n), policy)
         done = settled(guide, votes)
         best = votes.argmax(axis=1) if guide is None else guide.probabilities.argmax(axis=1)
         share = float(done.mean())
@@ -194,30 +178,19 @@ def settled(guide: Guide | None, votes: np.ndarray) -> np.ndarray:
     return (votes.max(axis=1) > 0) | ((votes < 0).sum(axis=1) >= votes.shape[1] - 1)
 
 
-def judge(asked, guided_rows, X, place, error_rate, seed, n_classes, policy) -> tuple[Interval, float]:
-    """How accurate predictions are, with an interval for one look, and half the width of that which always holds.
+def judge(guided_rows: list[tuple], error_rate: float, n_classes: int, policy: str) -> tuple[Interval, float]:
+    """How many likeliest classes are right, with an interval for one look, and half the width of the one shown.
 
-    Random answers judge predictions of items that were held out; the later half of the guided ones what was likeliest.
+    That for one look rests on the later half of the guided answers.
     """
-    if guided_rows:
-        yes, chance, now, about, certainty = np.array(guided_rows).T
-        reach = (1 - error_rate) / (1 - 2 * error_rate) / (CHECKS[policy] + RANDOM / n_classes)
-        m = contributions(corrected(yes, error_rate), chance, now, about, certainty)
-        always = latest_interval(m, certainty - reach, certainty + reach, expected=certainty)
-        m, certainty = m[len(m) // 2 :], certainty[len(m) // 2 :]
-        once = mean_bounds(m, float(certainty.min() - reach), float(certainty.max() + reach), 0.025)
-        gain = max(0.0, float(certainty[-1] - certainty.mean()))
-        return within(once.estimate, once.low, once.high + gain), (always.high - always.low) / 2
-    items, classes, values = zip(*asked)
-    said = Answers.of(items, classes, values, [str(k) for k in range(n_classes)])
-    rows = np.array([place[id] for id in said.items])
-    ruled_out = labels(said).ruled_out
-    half = np.arange(len(rows)) % 2 == 0
-    predicted = np.empty(len(rows), dtype=np.int64)
-    for part in (half, ~half):
-        network = fit(X[rows[~part]], ruled_out[~part], error_rate, seed)
-        predicted[part] = predict(network, X[rows[part]]).argmax(axis=1)
-    return accuracy(said, predicted, error_rate=error_rate), np.nan
+    yes, chance, now, about, certainty = np.array(guided_rows).T
+    reach = (1 - error_rate) / (1 - 2 * error_rate) / (CHECKS[policy] + RANDOM / n_classes)
+    m = contributions(corrected(yes, error_rate), chance, now, about, certainty)
+    always = latest_interval(m, certainty - reach, certainty + reach, expected=certainty)
+    m, certainty = m[len(m) // 2 :], certainty[len(m) // 2 :]
+    once = mean_bounds(m, float(certainty.min() - reach), float(certainty.max() + reach), 0.025)
+    gain = max(0.0, float(certainty[-1] - certainty.mean()))
+    return within(once.estimate, once.low, once.high + gain), (always.high - always.low) / 2
 
 
 # ---- coverage ------------------------------------------------------------------------------------------------------

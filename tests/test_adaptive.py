@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import raises
+from naysayer.measure import adaptive
 from naysayer.measure.adaptive import anytime_interval, contributions, corrected, latest_interval
 
 
@@ -161,19 +162,41 @@ def test_of_a_mean_that_changes_the_latest_counts():
     assert latest.low < 0.9 < latest.high
 
 
-@pytest.mark.parametrize(("n", "start", "share"), [(127, 0, 2), (128, 64, 6), (255, 64, 6), (256, 128, 12)])
-def test_latest_windows_are_as_stated(n, start, share):
+@pytest.mark.parametrize(("n", "start"), [(127, 0), (128, 64), (256, 64), (257, 91), (1024, 256), (1025, 362)])
+def test_latest_windows_are_as_stated(n, start):
     rng = np.random.default_rng(n)
     values, low, expected = rng.random(n), -rng.random(n), np.linspace(0.5, 0.6, n)
     found = latest_interval(values, low, 1.5, confidence=0.9)
-    window = anytime_interval(values[start:], low[start:], 1.5, confidence=1 - 0.1 / share)
-    assert found == pytest.approx(window)
+    assert found.low <= found.estimate <= found.high
+    values[:start] = 0.0
+    assert latest_interval(values, low, 1.5, confidence=0.9) == found  # none of these counts
+    values[start : start + 20] = 1.5
+    assert latest_interval(values, low, 1.5, confidence=0.9).low > found.low
+    # What the mean gained since comes on top: nothing for the lower bound, and not more than it gained in all.
+    found = latest_interval(values, low, 1.5, confidence=0.9)
     risen = latest_interval(values, low, 1.5, expected=expected, confidence=0.9)
-    assert risen[:2] == pytest.approx(window[:2])
-    # What the mean gained since comes on top: not less than it gained on average, and not more than in all.
-    gains = 0.6 - expected[start:]
-    assert window.high + 0.8 * gains.mean() < risen.high < window.high + gains.max()
-    assert latest_interval(values, low, 1.5, expected=-expected, confidence=0.9) == pytest.approx(window)
+    assert risen.low == found.low
+    assert found.high < risen.high < found.high + 0.6 - expected[start]
+    assert latest_interval(values, low, 1.5, expected=-expected, confidence=0.9) == found
+
+
+@pytest.mark.parametrize("mean", [np.full(8, 0.6), np.linspace(0.2, 0.8, 8), np.repeat([0.1, 0.6], 4)])
+def test_all_windows_together_are_one_fair_game(mean, monkeypatch):
+    """By enumeration of all lists of eight values 0 or 1; windows begin after 0, 2, 3, 4, ..."""
+    monkeypatch.setattr(adaptive, "_FIRST", 2)
+    games = []
+    monkeypatch.setattr(adaptive, "_bounds", lambda *given: games.append(given) or (0.0, 1.0))
+    expected = np.zeros(2)
+    for values in product([0.0, 1.0], repeat=8):
+        latest_interval(values, 0, 1, expected=mean)
+        m, raised, _, _, stakes, shares, _ = games.pop()
+        bets = 0.75 * np.minimum(1.0, stakes)
+        won = [shares @ np.prod(1 + bets * by, axis=1) for by in (m - mean[-1], mean[-1] - raised)]
+        expected += np.prod(np.where(m == 1, mean, 1 - mean)) * np.array(won)
+    assert shares.sum() < 1
+    if (mean == mean[0]).all():
+        assert expected == pytest.approx([shares.sum()] * 2)
+    assert (expected <= shares.sum() + 1e-9).all()
 
 
 def test_bounds_of_a_rising_mean_hold_at_every_look():

@@ -35,7 +35,7 @@ from naysayer.features.encoder import encoder_from_dict, fit_encoder
 from naysayer.features.photos import PhotoEncoder
 from naysayer.features.records import RecordEncoder
 from naysayer.features.texts import TextEncoder
-from naysayer.measure.answers import read_answers
+from naysayer.measure.answers import Answers, read_answers
 from naysayer.objectives import Forward
 
 
@@ -330,6 +330,17 @@ def test_of_many_items_without_answers_some_are_drawn(tmp_path, monkeypatch):
     assert sizes[3][0] == sizes[3][1] > 70
     assert np.array_equal(rows[0][0], rows[1][0])
     assert not np.array_equal(rows[0][0], rows[2][0])
+
+
+@pytest.mark.parametrize("n", [93, 94, 95])
+def test_five_runs_hold_out_all_items_but_four_at_most(n):
+    """A fifth that is rounded up leaves too few rows for the fifth run, which would hold out others again."""
+    rng = np.random.default_rng(n)
+    X, asked = rng.normal(size=(120, 2)).astype(np.float32), rng.integers(3, size=n)
+    said = Answers.of([str(i) for i in range(n)], asked, ["no"] * n, ("a", "b", "c"))
+    found = learn.learn(X, said, network="linear", error_rate=0.0, max_epochs=1, n_seeds=5)
+    assert np.isnan(found.expected).any(axis=1).sum() == n % 5
+    assert np.isnan(found.expected[n:]).sum() == 0
 
 
 def test_items_that_no_run_held_out_do_not_judge_it(tmp_path):

@@ -40,7 +40,7 @@ def label_accuracy(
 ) -> Interval | None:
     """Estimate how many items the likeliest class is right for, by model and answers; None without a guided answer.
 
-    It rests on the last half to three quarters of the guided answers, each of which tells what was true when its
+    It rests on the last three quarters of the guided answers at the most, each of which tells what was true when its
     question was drawn. Since labels get better, estimate and lower bound are on the safe side of what is true now; the
     upper bound allows for as much as the likeliest classes have become likelier since. The interval holds however one
     decides to stop (see `latest_interval`), and begins anew when items are added or removed. It has all that the

@@ -61,6 +61,35 @@ class Judged(NamedTuple):
     sure: NDArray[np.float64]
 
 
+class FromAnswers(NamedTuple):
+    """A model of features and answers, and what runs that had held an item out say of it.
+
+    Parameters
+    ----------
+    model : with its estimated accuracy.
+    ruled_out : (n, K) what the answers rule out for the items that have some.
+    probabilities : (N, K) of all items, by all runs.
+    expected : (N, K) the same by runs that did not learn from the item's own answers; NaN where an item has a label
+        and no run held it out.
+    predicted, sure : (n,) as in :class:`Judged`.
+    error_rate, error_odds : of answers, as it was estimated or given, and as it was learned with.
+    """
+
+    model: ComplementaryClassifier
+    ruled_out: NDArray[np.bool_]
+    probabilities: NDArray[np.float32]
+    expected: NDArray[np.float64]
+    predicted: NDArray[np.int64]
+    sure: NDArray[np.float64]
+    error_rate: float
+    error_odds: float
+
+    @property
+    def n_items(self) -> int:
+        """How many items have a label to learn from."""
+        return int(self.ruled_out.any(axis=1).sum())
+
+
 @dataclass(frozen=True)
 class Trained(EncodedModel):
     """A model that learned from a store, with what people ruled out for which items, and its estimated accuracy.
@@ -204,27 +233,98 @@ def train(
     encoder.device, encoder.verbose = device, verbose
     if isinstance(encoder, PhotoEncoder):
         ordered, said = _readable(encoder, ordered, said)
-    X, n_said = encoder.transform(ordered), len(said.items)
+    found = learn(
+        encoder.transform(ordered),
+        said,
+        network=network,
+        recipe=recipe,
+        error_rate=error_rate,
+        max_epochs=max_epochs,
+        n_seeds=n_seeds,
+        confidence=confidence,
+        standardize="backbone" in encoder.to_dict(),  # the other encoders' columns are of one scale
+        device=device,
+        random_state=random_state,
+        verbose=verbose,
+        rng=rng,
+    )
+    model, n_said = found.model, len(said.items)
+    model.classes_, model.classes = np.array(project.classes), None
+    model.method = model.method_  # what can be saved; what answers' errors changed in it is in `Trained`
+    told = {id[:ID_LENGTH]: np.flatnonzero(out).tolist() for id, out in zip(said.items, found.ruled_out, strict=True)}
+    about = {
+        "network": network,
+        "error_rate": found.error_rate,
+        "error_odds": found.error_odds,
+        "n_answers": int(np.count_nonzero(said.value >= 0)),
+        "last_answer": max(standing.seq for standing in given),
+        "n_items": found.n_items,
+        "n_unanswered": n_unanswered,
+        "named": float((found.probabilities[n_said:].max(axis=1) >= SURE).mean()) if len(ordered) > n_said else None,
+        "learned_from": told,
+    }
+    judged = Judged(ordered, said, found.predicted, found.sure)
+    return Trained(model, encoder, about, judged, found.expected, all_said)
+
+
+def learn(
+    X: NDArray[Any],
+    said: Answers,
+    *,
+    network: str = "mlp",
+    recipe: str | Recipe = "auto",
+    error_rate: float | None = None,
+    max_epochs: int | None = None,
+    n_seeds: int | str | None = None,
+    confidence: float = 0.95,
+    standardize: bool = False,
+    device: str = "auto",
+    random_state: int = 0,
+    verbose: int = 0,
+    rng: np.random.Generator | None = None,
+) -> FromAnswers:
+    """Learn from features and answers alone: what :func:`train` does once it has read a store.
+
+    Parameters
+    ----------
+    X : (N, ...) features, of the items with answers first, in the order of `said.items`.
+    said : answers about the first n items.
+    standardize : as for :class:`naysayer.ComplementaryClassifier`.
+    rng : draws which items without a label may judge; None begins one from `random_state`.
+    network, recipe, error_rate, max_epochs, n_seeds, confidence, device, random_state, verbose : as for :func:`train`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, asked = rng.normal(size=(300, 2)).astype(np.float32), rng.integers(2, size=200)
+    >>> values = np.where(asked == (X[:200, 0] > 0), "yes", "no")
+    >>> said = Answers.of([str(i) for i in range(200)], asked, values, ("left", "right"))
+    >>> found = learn(X, said, error_rate=0.0, max_epochs=5, n_seeds=5)
+    >>> found.expected.shape, bool(found.model.estimated_accuracy_.low > 0.8)
+    ((300, 2), True)
+    """
+    n_said, n_classes = len(said.items), said.n_classes
     known = labels(said)
     rows = np.flatnonzero(known.ruled_out.any(axis=1))
-    ruled_out = np.zeros((len(ordered), project.n_classes), dtype=bool)
+    ruled_out = np.zeros((len(X), n_classes), dtype=bool)
     ruled_out[:n_said] = known.ruled_out
     e = error_rates(said).overall.estimate if error_rate is None else error_rate
-    likelihood = Likelihood(project.n_classes, max(e, LEAST_ERROR))
-    told = {id[:ID_LENGTH]: np.flatnonzero(out).tolist() for id, out in zip(said.items, known.ruled_out, strict=True)}
+    likelihood = Likelihood(n_classes, max(e, LEAST_ERROR))
     members = ["forward", *(["linear"] if network != "linear" else []), "neighbours", "discriminant"]
     epochs: int | str = 30
     runs: int | str = 10
+    share: float | str = max(1, len(rows) // 5) / max(1, len(rows))  # so that five runs hold out all but four at most
     if network in DEEP or is_consistency(recipe):
-        members, epochs, runs = ["forward"], "auto", "auto"
+        members, epochs, runs, share = ["forward"], "auto", "auto", "auto"
     model = ComplementaryClassifier(
         dict.fromkeys(members, likelihood),
         network,
         recipe=recipe,
         max_epochs=epochs if max_epochs is None else max_epochs,
         n_seeds=runs if n_seeds is None else n_seeds,
-        classes=np.arange(project.n_classes),
-        standardize="backbone" in encoder.to_dict(),  # the other encoders' columns are of one scale
+        validation_fraction=share,
+        classes=np.arange(n_classes),
+        standardize=standardize,
         device=device,
         random_state=random_state,
         verbose=verbose,
@@ -237,29 +337,18 @@ def train(
     # predicted: an estimate without them would leave out the very answers that speak against a model. Items with a
     # label that no run held out cannot judge it, and the same share of those without one is left out with them.
     held_out = model.held_out_
-    judges = rng.random(n_said) < len(held_out.rows) / len(rows)
+    draws = np.random.default_rng(random_state) if rng is None else rng
+    judges = draws.random(n_said) < len(held_out.rows) / len(rows)
     predicted, sure = np.where(judges, p[:n_said].argmax(axis=1), -1), p[:n_said].max(axis=1).astype(np.float64)
     predicted[rows] = -1
     predicted[rows[held_out.rows]], sure[rows[held_out.rows]] = held_out.classes, held_out.sure
     bounds = _accuracy(said, predicted, known.ruled_out, error_rate, confidence)
     model.estimated_accuracy_ = held_out.interval(bounds)
-    model.classes_, model.classes = np.array(project.classes), None
-    model.method = model.method_  # what can be saved; what answers' errors changed in it is in `Trained`
     expected = p.astype(np.float64)
     expected[rows] = np.nan
     expected[rows[held_out.rows]] = held_out.probabilities
-    about = {
-        "network": network,
-        "error_rate": e,
-        "error_odds": math.exp(likelihood.log_odds),
-        "n_answers": int(np.count_nonzero(said.value >= 0)),
-        "last_answer": max(standing.seq for standing in given),
-        "n_items": len(rows),
-        "n_unanswered": n_unanswered,
-        "named": float((p[n_said:].max(axis=1) >= SURE).mean()) if len(ordered) > n_said else None,
-        "learned_from": told,
-    }
-    return Trained(model, encoder, about, Judged(ordered, said, predicted, sure), expected, all_said)
+    odds = math.exp(likelihood.log_odds)
+    return FromAnswers(model, known.ruled_out, p, expected, predicted, sure, e, odds)
 
 
 def _chosen(store: Store, answered: Sequence[str], rng: np.random.Generator) -> tuple[list[Item], int]:
@@ -377,16 +466,35 @@ def _add_belief(store: Store, trained: Trained, at: float) -> dict[str, Any]:
     """Add what a model expects of all items that it saw, if it can be relied on; give what is needed beside it."""
     if trained.judged is None or trained.expected is None:
         return {"guides": False}
-    said = trained.judged.answers
-    if not may_guide(trained.accuracy.low, (said.votes > 0).sum(axis=0)):
+    found = belief(trained.accuracy.low, trained.judged.answers, trained.expected, trained.error_rate)
+    if found is None:
         return {"guides": False}
-    items = [item.id for item in trained.judged.items]
-    votes = np.zeros(trained.expected.shape, dtype=np.int64)
-    votes[: len(said.items)] = said.votes
-    unknown = np.isnan(trained.expected)
-    p = np.where(unknown, 1.0 / trained.expected.shape[1], trained.expected)
-    expected = combine(p, votes, max(trained.error_rate, LEAST_ERROR))
-    store.add_belief(at, items, expected, votes)
+    expected, votes = found
+    store.add_belief(at, [item.id for item in trained.judged.items], expected, votes)
     kept = expected.astype("<f4").astype(np.float64)  # as it is read back
     shares = kept.mean(axis=0).tolist()
     return {"guides": True, "last_answer": trained.about["last_answer"], "shares": shares}
+
+
+def belief(
+    accuracy: float, said: Answers, expected: NDArray[np.float64], error_rate: float
+) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+    """Give the probabilities of all items by model and answers, with the votes in them; None if they cannot guide.
+
+    Parameters
+    ----------
+    accuracy : the model's, at the least.
+    said : answers about the first n items.
+    expected : (N, K) as in :class:`FromAnswers`; where they are NaN, nothing is known.
+    error_rate : of answers.
+
+    Returns
+    -------
+    (N, K) what :class:`naysayer.collect.guiding.Guide` draws by, and (N, K) votes, yes less no.
+    """
+    if not may_guide(accuracy, (said.votes > 0).sum(axis=0)):
+        return None
+    votes = np.zeros(expected.shape, dtype=np.int64)
+    votes[: len(said.items)] = said.votes
+    p = np.where(np.isnan(expected), 1.0 / expected.shape[1], expected)
+    return combine(p, votes, max(error_rate, LEAST_ERROR)), votes
