@@ -99,7 +99,7 @@ def test_all_is_well():
         (
             {"trainings": [{"n_answers": 60, "estimate": 0.7, "low": 0.2, "high": 1.0}]},
             "known",
-            "The model that learned from 60 answers cannot be told from guessing yet.",
+            "The model that learned from 60 answers cannot be distinguished from guessing yet.",
         ),
         (
             {"guided": GUIDED | {"labels": [1.02, 0.9, 1.0]}},

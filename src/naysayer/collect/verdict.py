@@ -84,7 +84,7 @@ def _known(figures: Mapping[str, Any]) -> list[Sentence]:
         found = [last["estimate"], last["low"], last["high"]]
         if is_vague(found):
             n = count(last["n_answers"], "answer")
-            said.append(f"The model that learned from {n} cannot be told from guessing yet.")
+            said.append(f"The model that learned from {n} cannot be distinguished from guessing yet.")
         else:
             said.append(f"The model is right on {_interval(found)} of the items.")
     priors = report and report["priors"]

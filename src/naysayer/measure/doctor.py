@@ -109,7 +109,7 @@ def examine(
     >>> for finding in report.findings:
     ...     print(f"{finding.level}: {finding.text}")
     problem: 'cat' is ruled out in 62.5% of the complementary labels; uniform ones allow 50% at most (p = 0.003).
-    note: A fifth of these labels (32) tells an accuracy of 90% within 19 points; 5 points take 334 labels.
+    note: A fifth of these labels (32) measures an accuracy of 90% to within 19 points; 5 points take 334 labels.
     >>> report.classes[0]
     ClassRow(name='cat', ruled_out=100, named=0, prior=-0.25, low=0.0, high=0.159...)
     """
