@@ -277,21 +277,20 @@ function links({ people }) {
 
 let inviting = false; // a second press on a slow network would make a second link
 
-page.invite?.addEventListener("submit", async (event) => {
+page.invite?.addEventListener("submit", (event) => {
   event.preventDefault();
   if (inviting) return;
   inviting = true;
   const field = page["invite-name"];
-  await act(async () => {
+  act(async () => {
     const name = field.value.trim();
-    const { link, known } = await call("/api/invite", { name });
+    const { link, known } = await call("/api/invite", { name }).finally(() => (inviting = false)); // not once all is shown
     page["invite-known"].hidden = !known;
     page["invite-known"].textContent = `${name} was invited before: this link is one more for the same person.`;
     const made = element("li", "", element("span", "", "For ", element("b", "", name)), element("code", "link", link), copyButton(link, `Copy the link for ${name}`));
     page["new-links"].prepend(made);
     field.value = "";
   });
-  inviting = false;
 });
 
 async function act(what) {
