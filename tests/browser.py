@@ -20,6 +20,7 @@ from naysayer.collect.serving import LIMITS, Limits, make_server
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True, "is_mobile": True}
 DESKTOP = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 1}
+PATIENCE = 120.0  # seconds that a page may take on a machine that is busy with other things
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -70,8 +71,21 @@ def chromium(font: str | None = None) -> Iterator[Any]:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         env = os.environ | ({} if font is None else {"FONTCONFIG_FILE": str(only_font(font, Path(folder)))})
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"], env=env)
+        for name in ("new_context", "new_page"):
+            setattr(browser, name, patient(getattr(browser, name)))
         yield browser
         browser.close()
+
+
+def patient(opening: Callable[..., Any]) -> Callable[..., Any]:
+    """Let what is opened wait longer than the browser's driver does by itself."""
+
+    def opened(**options: Any) -> Any:
+        new = opening(**options)
+        new.set_default_timeout(1000 * PATIENCE)
+        return new
+
+    return opened
 
 
 def only_font(beginning: str, folder: Path) -> Path:

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -300,6 +301,14 @@ def start_python(*arguments: object, **environment: str) -> subprocess.Popen[str
     place = os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1"} | environment
     command = [sys.executable, *map(str, arguments)]
     return subprocess.Popen(command, env=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 600.0) -> None:
+    """Wait until something is true; how long that takes is the machine's affair."""
+    end = time.monotonic() + seconds
+    while not what() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert what()
 
 
 def fork(n: int, work: Callable[[int], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from browser import DESKTOP, PHONE, chromium, served
+from browser import DESKTOP, PATIENCE, PHONE, chromium, served
 from naysayer.collect.app import make_app
 from naysayer.collect.guidelines import read_guidelines
 from naysayer.collect.guiding import read_guidance
@@ -101,7 +102,8 @@ class Tab:
 
     def until(self, expression: str) -> None:
         """Wait until it is true; Playwright's own way to do so evaluates text in the page, which its policy forbids."""
-        for _ in range(400):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
             if self.page.evaluate(expression):
                 return
             self.page.wait_for_timeout(50)

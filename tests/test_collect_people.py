@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from helpers import raises
+from helpers import raises, wait_for
 from naysayer.collect.app import make_app
 from naysayer.collect.dashboard import Figures
 from naysayer.collect.exchange import export, import_answers
@@ -315,20 +315,12 @@ def test_training_leaves_out_and_is_done_again_after_a_ruling(tmp_path):
                 right = asked.class_index == heights[asked.item.id]
                 store.answer(Answer(asked.id, asked.id, who, "yes" if right == (name == "Ann") else "no"))
         with Trainer(store, every=50, seconds=0.05, network="linear", max_epochs=1, n_seeds=2) as trainer:
-            wait_for(lambda: len(store.trainings()) == 1, trainer)
+            wait_for(lambda: trainer.error or len(store.trainings()) == 1)
             store.leave_out(store.named_annotator("Bob").id, "", owner_of(store).id)
-            wait_for(lambda: len(store.trainings()) == 2, trainer)
+            wait_for(lambda: trainer.error or len(store.trainings()) == 2)
+            assert trainer.error is None
         both, ann = store.trainings()
         assert (both.n_answers, ann.n_answers) == (60, 30)
-
-
-def wait_for(condition, trainer):
-    for _ in range(1200):
-        if condition():
-            return
-        assert trainer.error is None, trainer.error
-        time.sleep(0.05)
-    pytest.fail("it did not come")
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet"])

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import pytest
 
+from helpers import wait_for
 from naysayer.collect.records import Answer, Project
 from naysayer.collect.store import Store
 from naysayer.collect.trainer import NICE, Trainer
@@ -45,13 +46,6 @@ def answer(store, n):
         (asked,) = store.ask(who)
         right = asked.class_index == (asked.item.content["height"] >= 75)
         store.answer(Answer(asked.id, asked.id, who, "yes" if right else "no"))
-
-
-def wait_for(what, seconds=600.0):
-    end = time.monotonic() + seconds
-    while not what() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert what()
 
 
 def is_there(pid):

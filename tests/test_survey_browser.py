@@ -563,7 +563,7 @@ def test_pages_fit_the_screen_and_the_owner_sees_results(browser, visit, store, 
     assert "Open the link" in page.inner_text("main") or "open the link" in page.inner_text("main")
     page.goto(f"{origin}/join#{store.new_link()}")
     page.wait_for_url("**/results")
-    page.wait_for_selector(".learning", state="detached", timeout=60_000)
+    page.wait_for_selector(".learning", state="detached")
     assert page.locator(".bar-chart").count() > 13
     assert fits()
     page.select_option("select[name=columns]", "calibrated")
